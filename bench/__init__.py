@@ -1,0 +1,1 @@
+"""Measurements against limits and peers; no part of the tests."""

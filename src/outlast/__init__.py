@@ -1,0 +1,42 @@
+"""Outlast makes AI workloads finish on capacity that will be taken away.
+
+Importing this package does nothing but define names; each is loaded on first use.
+"""
+
+from importlib import import_module
+
+# Type checkers know this name; importing it from typing would double the time of this import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.errors import OutlastError, SettingError
+    from outlast.interruption.children import shield_worker
+    from outlast.interruption.guard import Guard
+    from outlast.interruption.notice import Notice, Source
+
+__version__ = "0.1.0"
+
+__all__ = ["Guard", "Notice", "OutlastError", "SettingError", "Source", "shield_worker"]
+
+_HOMES = {
+    "Guard": "outlast.interruption.guard",
+    "Notice": "outlast.interruption.notice",
+    "OutlastError": "outlast.errors",
+    "SettingError": "outlast.errors",
+    "Source": "outlast.interruption.notice",
+    "shield_worker": "outlast.interruption.children",
+}
+
+
+# Hidden from type checkers, which would take it to mean that every name exists.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'outlast' has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,7 @@
+"""`python -m outlast` is the command `outlast`."""
+
+import sys
+
+from outlast.cli.entry import main
+
+sys.exit(main())

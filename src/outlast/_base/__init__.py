@@ -1,0 +1,1 @@
+"""What every other package may use: durations and settings."""

@@ -1,0 +1,69 @@
+"""The commands and what they share: help, version, errors, exit codes.
+
+Commands are named here as strings, so that each loads only what it needs itself.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
+
+from outlast import __version__
+from outlast.cli import exec as exec_module
+from outlast.cli.messages import print_error
+from outlast.errors import OutlastError
+
+app = App(
+    name="outlast",
+    help="Make AI workloads finish on capacity that will be taken away.",
+    version=f"outlast {__version__}",
+    help_epilogue="examples:\n  outlast exec -- python train.py\n  outlast settings --format json",
+    help_format="plaintext",
+    result_action="return_value",
+    default_parameter=Parameter(negative=()),
+)
+app.command(
+    "outlast.cli.exec:exec_command",
+    name="exec",
+    help="Run a command as a container's first process should.",
+    help_epilogue=f"examples:\n{exec_module.EXAMPLES}",
+)
+app.command(
+    "outlast.cli.settings:settings",
+    name="settings",
+    help="Show every setting, its value here and where that came from.",
+    help_epilogue="examples:\n  outlast settings\n  outlast settings --format json",
+)
+app.command(
+    "outlast.cli.completion:completion",
+    name="completion",
+    help="Print or install the completion of a shell.",
+    help_epilogue="examples:\n  outlast completion bash\n  outlast completion zsh --install",
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and give its exit code. A user's mistake never shows a traceback."""
+    try:
+        app(list(arguments), exit_on_error=False, print_error=False)
+        sys.stdout.flush()
+    except CycloptsError as error:
+        print_error(_as_usage_error(error, arguments))
+        return 2
+    except OutlastError as error:
+        print_error(error)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough. Python must not flush into it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _as_usage_error(error: CycloptsError, arguments: Sequence[str]) -> OutlastError:
+    command = "outlast"
+    if not isinstance(error, UnknownCommandError) and arguments[:1] and arguments[0] in app:
+        command += f" {arguments[0]}"
+    return OutlastError(str(error), hint=f"See `{command} --help`.")

@@ -1,0 +1,64 @@
+"""`outlast settings`: every setting, its value in this environment, and its source."""
+
+import json
+from datetime import datetime
+from enum import StrEnum
+
+from rich.console import Console
+from rich.table import Column, Table
+
+from outlast._base.settings import Setting
+from outlast.interruption.guard_settings import GuardSettings
+from outlast.interruption.settings import GUARD_SETTINGS
+
+ALL_SETTINGS = GUARD_SETTINGS
+
+
+class Format(StrEnum):
+    """How to print a result."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def settings(*, format: Format = Format.TEXT) -> None:
+    """Show every setting, its value here and where that came from.
+
+    A value that cannot work is refused as the program that uses it would refuse it.
+
+    Parameters
+    ----------
+    format: Format
+        text for a table, json for programs.
+    """
+    GuardSettings.read({})
+    rows = [_row(setting) for setting in ALL_SETTINGS]
+    if format is Format.JSON:
+        print(json.dumps({"settings": rows}, indent=2))
+        return
+    variable = Column("variable", no_wrap=True)
+    table = Table(variable, "value", "from", "meaning", box=None, pad_edge=False)
+    for row in rows:
+        origin = row["source"].partition(" ")[0]
+        table.add_row(row["variable"], row["value"], origin, row["meaning"])
+    Console().print(table)
+
+
+def _row(setting: Setting[object]) -> dict[str, str]:
+    reading = setting.read()
+    is_default = reading.source == "default"
+    return {
+        "variable": setting.variable,
+        "keyword": setting.keyword,
+        "value": setting.default_text if is_default else _text(reading.value),
+        "source": reading.source,
+        "meaning": setting.meaning,
+    }
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(one.name for one in value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,100 @@
+"""Reads from the Kubernetes API when this Pod's node will expire.
+
+One question with the Pod's own service account. A role that does not allow it, a missing annotation
+or an unreachable server all mean the same: not known.
+"""
+
+import json
+import logging
+import os
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+ANNOTATION = "node.gke.io/machine-termination-datetime"
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+_ANSWER_SECONDS_MAX = 5.0
+_BODY_BYTES_MAX = 4 * 1024**2
+_TRIES_MAX = 5
+_PAUSE_SECONDS = 3.0
+_JOIN_SECONDS_MAX = 1.0
+
+
+class NodeExpiryLookup:
+    """Calls `on_answer` once with the node's end, or never, from a thread of its own."""
+
+    def __init__(
+        self,
+        node_name: str,
+        on_answer: Callable[[datetime], object],
+        *,
+        service_account: Path = SERVICE_ACCOUNT,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._node_name = node_name
+        self._on_answer = on_answer
+        self._service_account = service_account
+        self._environ = environ
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outlast-node-expiry", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(_JOIN_SECONDS_MAX)
+
+    def _run(self) -> None:
+        for _ in range(_TRIES_MAX):
+            try:
+                annotation = self._ask()
+            except PermissionError as error:
+                log.info("The expiry of node %s is not known: %s", self._node_name, error)
+                return
+            except (OSError, HTTPException, ValueError) as error:
+                log.info("Reading the expiry of node %s failed: %r", self._node_name, error)
+            else:
+                if annotation is not None and not self._stop.is_set():
+                    self._on_answer(annotation)
+                return
+            if self._stop.wait(_PAUSE_SECONDS):
+                return
+
+    def _ask(self) -> datetime | None:
+        token = (self._service_account / "token").read_text().strip()
+        connection = HTTPSConnection(
+            self._environ["KUBERNETES_SERVICE_HOST"],
+            int(self._environ.get("KUBERNETES_SERVICE_PORT") or 443),
+            timeout=_ANSWER_SECONDS_MAX,
+            context=ssl.create_default_context(cafile=str(self._service_account / "ca.crt")),
+        )
+        try:
+            headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+            connection.request("GET", f"/api/v1/nodes/{self._node_name}", headers=headers)
+            response = connection.getresponse()
+            body = response.read(_BODY_BYTES_MAX + 1)
+        finally:
+            connection.close()
+        if response.status in (401, 403, 404):
+            raise PermissionError(f"the API server answered {response.status}")
+        if response.status != 200 or len(body) > _BODY_BYTES_MAX:
+            raise ValueError(f"status {response.status}, {len(body)} bytes")
+        return expiry_of(json.loads(body))
+
+
+def expiry_of(node: object) -> datetime | None:
+    """The end written on a Node object, if there is one."""
+    metadata = node.get("metadata") if isinstance(node, dict) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    text = annotations.get(ANNOTATION) if isinstance(annotations, dict) else None
+    if not isinstance(text, str):
+        return None
+    instant = datetime.fromisoformat(text)
+    return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)

@@ -1,0 +1,129 @@
+"""What all commands share: help, version, errors, exit codes, completion."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.generated import command_names
+
+
+def outlast(
+    *arguments: str, env: dict[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "outlast", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+
+
+@pytest.mark.parametrize("command", command_names())
+def test_every_command_has_help_with_examples(command: str) -> None:
+    done = outlast(command, "--help")
+
+    assert done.returncode == 0
+    assert "examples:" in done.stdout.lower()
+    assert f"outlast {command}" in done.stdout
+
+
+def test_the_version_is_printed() -> None:
+    import outlast as library
+
+    assert outlast("--version").stdout == f"outlast {library.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "hint"),
+    [
+        (["setings"], 'Did you mean "settings"?', "See `outlast --help`."),
+        (["settings", "--fromat", "json"], "Did you mean --format?", "outlast settings --help"),
+        (["settings", "--format", "yaml"], '"text", "json"', "outlast settings --help"),
+        (["settings", "surplus"], "surplus", "outlast settings --help"),
+        (["completion"], "SHELL", "outlast completion --help"),
+        (["completion", "klingon"], "klingon", "outlast completion --help"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_told_with_a_hint_and_exit_2(
+    arguments: list[str], words: str, hint: str
+) -> None:
+    done = outlast(*arguments)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    first, second = done.stderr.splitlines()
+    assert first.startswith("error: ") and words in first
+    assert second.startswith("hint:  ") and hint in second
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    assert "Usage: outlast COMMAND" in outlast().stdout
+
+
+def test_settings_show_the_value_in_force_and_its_source() -> None:
+    done = outlast("settings", "--format", "json", env={"OUTLAST_GRACE_SECONDS": "105"})
+
+    rows = {row["variable"]: row for row in json.loads(done.stdout)["settings"]}
+    assert rows["OUTLAST_GRACE_SECONDS"]["value"] == "105"
+    assert rows["OUTLAST_GRACE_SECONDS"]["source"] == "variable OUTLAST_GRACE_SECONDS"
+    assert rows["OUTLAST_EXIT_CODE"]["source"] == "default"
+
+
+def test_a_setting_that_cannot_work_is_refused() -> None:
+    done = outlast("settings", env={"OUTLAST_GRACE_SECONDS": "1"})
+
+    assert done.returncode == 2
+    assert "1 s (variable OUTLAST_GRACE_SECONDS) is shorter than the reserve" in done.stderr
+
+
+def test_output_that_is_no_terminal_has_no_colour() -> None:
+    for arguments in (["--help"], ["settings"], ["setings"]):
+        done = outlast(*arguments)
+        assert "\x1b[" not in done.stdout + done.stderr
+
+
+def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
+    command = f"{sys.executable} -m outlast settings | head -n 1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+
+    assert "Traceback" not in done.stderr
+    assert "Error" not in done.stderr
+
+
+COMPLETIONS = {
+    "bash": """
+        source <(outlast completion bash)
+        COMP_WORDS=(outlast set); COMP_CWORD=1; COMP_LINE='outlast set'; COMP_POINT=11
+        "$(complete -p outlast | sed -E 's/.*-F ([^ ]+).*/\\1/')" outlast set outlast
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """,
+    "fish": "outlast completion fish | source; complete -C 'outlast set'",
+    "zsh": """
+        autoload -Uz compinit && compinit -u -d "$HOME/.zcompdump"
+        outlast completion zsh > "$HOME/_outlast"
+        zsh -n "$HOME/_outlast" && grep -o 'settings' "$HOME/_outlast" | head -n 1
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    "shell", [pytest.param(name, marks=pytest.mark.needs(name)) for name in COMPLETIONS]
+)
+def test_a_shell_completes_the_commands(shell: str, tmp_path: Path) -> None:
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    program = bin_folder / "outlast"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m outlast "$@"\n')
+    program.chmod(0o755)
+    environ = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+    done = subprocess.run(
+        [shell, "-c", COMPLETIONS[shell]], capture_output=True, text=True, env=environ, cwd=tmp_path
+    )
+
+    assert "settings" in done.stdout, done.stderr

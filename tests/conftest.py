@@ -1,0 +1,30 @@
+"""Skips what needs a part that is not here, unless this is CI, where that is a failure."""
+
+import os
+from functools import cache
+
+import pytest
+
+from tests.parts import PARTS
+
+
+@cache
+def _works(part: str) -> bool:
+    return PARTS[part].works()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers("needs"):
+        for part in mark.args:
+            if _works(part):
+                continue
+            if os.environ.get("CI") == "true":
+                pytest.fail(f"{part} is required in CI and does not work here.", pytrace=False)
+            pytest.skip(f"needs {part}, which does not work here")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("OUTLAST_", "KUBERNETES_")) or name == "GCE_METADATA_HOST":
+            monkeypatch.delenv(name)

@@ -1,0 +1,99 @@
+"""README and docs are executed: every Python and shell block of a page, in order, in one folder.
+
+A block is fenced with its language and, behind it, what to do:
+- `python` and `sh` run; `python file=train.py` writes the file instead;
+- `sh exit=75` expects that exit code; `text output` is what the block before must have printed,
+  with `...` for what varies;
+- `not-run` marks what needs a cluster or would run this test again.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+NOT_RUN_MAX = 6
+
+
+class Block(NamedTuple):
+    language: str
+    options: dict[str, str]
+    text: str
+    line: int
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    fence = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    text = page.read_text()
+    for match in fence.finditer(text):
+        options = {}
+        for word in match[2].split():
+            name, _, value = word.partition("=")
+            options[name] = value
+        yield Block(match[1], options, match[3], text[: match.start()].count("\n") + 1)
+
+
+def runs(block: Block) -> bool:
+    return block.language in ("python", "sh") and "not-run" not in block.options
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_blocks_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    printed = ""
+    for block in blocks_of(page):
+        where = f"{page.relative_to(ROOT)}:{block.line}"
+        if "file" in block.options:
+            (tmp_path / block.options["file"]).write_text(block.text)
+        elif runs(block):
+            command = {"python": [sys.executable, "-c"], "sh": ["bash", "-euc"]}[block.language]
+            done = subprocess.run(
+                [*command, block.text],
+                cwd=tmp_path,
+                env=environ,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=15,
+            )
+            expected = int(block.options.get("exit", "0"))
+            assert done.returncode == expected, f"{where}:\n{done.stdout}"
+            printed = done.stdout
+        elif "output" in block.options:
+            pattern = ".*".join(re.escape(part) for part in block.text.strip().split("..."))
+            assert re.search(pattern, printed, re.DOTALL), f"{where} differs from:\n{printed}"
+
+
+def test_few_blocks_are_not_run() -> None:
+    not_run = [b for page in PAGES for b in blocks_of(page) if "not-run" in b.options]
+
+    assert len(not_run) <= NOT_RUN_MAX
+
+
+def test_the_demo_shows_the_same_bits(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples/demo.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The weights are the same, bit for bit." in done.stdout
+
+
+def test_the_readme_names_targets_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"\bmake ([a-z]+)", (ROOT / "README.md").read_text()))
+
+    assert {"demo", "test"} <= targets
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

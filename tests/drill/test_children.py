@@ -1,0 +1,122 @@
+"""Children of a guarded process: who dies of the group's SIGTERM, and who is told."""
+
+import signal
+
+import pytest
+
+from tests.programs import python
+
+IN_A_POD = {"KUBERNETES_SERVICE_HOST": "127.0.0.1"}
+
+POOL = """
+    import multiprocessing, os, sys, time, outlast
+
+    def work(number):
+        time.sleep(0.3)
+        return number * number
+
+    if __name__ == "__main__":
+        with outlast.Guard() as guard:
+            context = multiprocessing.get_context(sys.argv[1])
+            shield = outlast.shield_worker if sys.argv[2] == "shielded" else None
+            with context.Pool(2, initializer=shield) as pool:
+                pool.map(work, [0, 0])
+                print("ready")
+                guard.wait()
+                answer = pool.map_async(work, [3, 4])
+                print("flushed", answer.get(timeout=3))
+        sys.exit(guard.exit_code)
+"""
+
+
+def test_shielded_workers_serve_their_parent_until_it_is_done() -> None:
+    with python(POOL, "fork", "shielded", env=IN_A_POD) as program:
+        program.wait_for("ready")
+        program.signal_group(signal.SIGTERM)
+
+        assert program.wait() == 75
+        assert "flushed [9, 16]" in program.output
+
+
+def test_a_signal_to_a_forked_child_is_no_notice_to_its_parent() -> None:
+    source = """
+        import os, signal, sys, time, outlast
+        with outlast.Guard() as guard:
+            child = os.fork()
+            if child == 0:
+                print("child ready")
+                time.sleep(60)
+            time.sleep(0.3)
+            os.kill(child, signal.SIGTERM)
+            _, status = os.waitpid(child, 0)
+            print("child died of", os.WTERMSIG(status))
+            print("parent heard", guard.wait(0.3))
+    """
+    with python(source) as program:
+        assert program.wait() == 0
+        assert "child died of 15" in program.output
+        assert "parent heard False" in program.output
+
+
+def test_a_forked_child_can_open_a_guard_of_its_own() -> None:
+    source = """
+        import os, signal, sys, outlast
+        with outlast.Guard() as guard:
+            child = os.fork()
+            if child == 0:
+                with outlast.Guard() as own:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    print("child heard", own.wait(3))
+                    os._exit(0)
+            os.waitpid(child, 0)
+            print("parent heard", guard.wait(0.2))
+    """
+    with python(source) as program:
+        assert program.wait() == 0
+        assert "child heard True" in program.output
+        assert "parent heard False" in program.output
+
+
+LOADER = """
+    import sys, time, torch, outlast
+
+    class Numbers(torch.utils.data.Dataset):
+        def __len__(self): return 64
+        def __getitem__(self, index):
+            time.sleep(0.02)
+            return torch.tensor(index)
+
+    with outlast.Guard() as guard:
+        shield = outlast.shield_worker if sys.argv[1] == "shielded" else None
+        loader = torch.utils.data.DataLoader(Numbers(), num_workers=2, worker_init_fn=shield)
+        total = 0
+        for step, batch in enumerate(loader):
+            total += int(batch)
+            if step == 5:
+                print("ready")
+                guard.wait()
+                time.sleep(0.3)
+        print("flushed", total)
+    sys.exit(guard.exit_code)
+"""
+
+
+@pytest.mark.needs("torch")
+def test_shielded_data_loader_workers_do_not_take_the_final_save_with_them() -> None:
+    with python(LOADER, "shielded", env=IN_A_POD) as program:
+        program.wait_for("ready")
+        program.signal_group(signal.SIGTERM)
+
+        assert program.wait() == 75
+        assert f"flushed {sum(range(64))}" in program.output
+
+
+@pytest.mark.needs("torch")
+def test_without_the_shield_the_group_s_sigterm_kills_the_workers_and_the_epoch() -> None:
+    """The reason for the shield: if this ever passes without it, the shield can go."""
+    with python(LOADER, "bare", env=IN_A_POD) as program:
+        program.wait_for("ready")
+        program.signal_group(signal.SIGTERM)
+
+        assert program.wait() == 1
+        assert "killed by signal: Terminated" in program.output

@@ -1,0 +1,253 @@
+"""`outlast exec` around real commands, as a process of its own and as process 1."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.programs import Program, outlast
+
+IN_A_POD = {"KUBERNETES_SERVICE_HOST": "127.0.0.1"}
+FOREVER = "echo ready; while :; do sleep 0.05; done"
+TRAP = "trap 'echo saving; sleep 0.3; echo saved; exit {code}' TERM; " + FOREVER
+
+SAVING_PYTHON = f"""{sys.executable} -c '
+import outlast, sys, time
+with outlast.Guard() as guard:
+    print("ready", flush=True)
+    guard.wait()
+    time.sleep(0.5)
+    print("saved", flush=True)
+sys.exit(guard.exit_code)
+'"""
+
+
+def sh(script: str, *options: str, env: dict[str, str] | None = None) -> Program:
+    return outlast("exec", *options, "--", "sh", "-c", script, env=env)
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 75, 255])
+def test_the_code_of_the_command_is_passed_through(code: int) -> None:
+    with sh(f"exit {code}", env=IN_A_POD) as program:
+        assert program.wait() == code
+
+
+@pytest.mark.parametrize("code", [0, 7, 75])
+def test_a_command_that_ends_by_itself_after_the_notice_keeps_its_code(code: int) -> None:
+    with sh(TRAP.format(code=code), env=IN_A_POD) as program:
+        program.wait_for("ready")
+        program.signal(signal.SIGTERM)
+
+        assert program.wait() == code
+        assert "saved" in program.output
+
+
+def test_exit_zero_after_a_notice_can_be_distrusted() -> None:
+    with sh(TRAP.format(code=0), "--distrust-zero") as program:
+        program.wait_for("ready")
+        program.signal(signal.SIGTERM)
+
+        assert program.wait() == 75
+
+
+@pytest.mark.parametrize(
+    ("env", "code"),
+    [
+        pytest.param({}, 143, id="by hand"),
+        pytest.param(IN_A_POD, 75, id="in a Pod"),
+        pytest.param({"OUTLAST_EXIT_CODE": "42"}, 42, id="explicit"),
+    ],
+)
+def test_a_command_that_dies_of_the_notice_was_interrupted(env: dict[str, str], code: int) -> None:
+    with sh("echo ready; exec sleep 60", env=env) as program:
+        program.wait_for("ready")
+        program.signal(signal.SIGTERM)
+
+        assert program.wait() == code
+
+
+def test_a_crash_is_never_reported_as_an_interruption() -> None:
+    with sh(
+        "trap 'kill -SEGV $$' TERM; echo ready; while :; do sleep 0.05; done", env=IN_A_POD
+    ) as p:
+        p.wait_for("ready")
+        p.signal(signal.SIGTERM)
+
+        assert p.wait() == 128 + signal.SIGSEGV
+
+
+def test_a_command_that_ignores_the_notice_is_killed_before_the_grace_period_ends() -> None:
+    with sh(f"trap '' TERM; {FOREVER}", "--grace", "1.5s", env=IN_A_POD) as program:
+        program.wait_for("ready")
+        sent = time.monotonic()
+        program.signal(signal.SIGTERM)
+
+        assert program.wait() == 75
+        assert 0.9 < time.monotonic() - sent < 1.5
+
+
+def test_a_program_behind_a_shell_gets_the_signal_and_the_time_to_save() -> None:
+    """The shell dies of SIGTERM at once; were that the end, its child would be cut off."""
+    with outlast("exec", "--", "sh", "-c", f"{SAVING_PYTHON}; echo never") as program:
+        program.wait_for("ready")
+        program.signal(signal.SIGTERM)
+        program.wait()
+
+        assert "saved" in program.output
+        assert "never" not in program.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH])
+def test_other_signals_are_passed_on_and_start_no_countdown(number: signal.Signals) -> None:
+    name = number.name.removeprefix("SIG")
+    with sh(f"trap 'echo got {name}' {name}; {FOREVER}", "--grace", "0.6s") as program:
+        program.wait_for("ready")
+        program.signal(number)
+        program.wait_for(f"got {name}")
+        time.sleep(0.8)
+        program.signal(number)
+        program.wait_for(f"got {name}")
+
+
+def test_the_grace_period_reaches_the_guards_inside() -> None:
+    with sh("echo grace $OUTLAST_GRACE_SECONDS", "--grace", "2m") as program:
+        program.wait_for("grace 120")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([], 2, "There is no command to run."),
+        (["--"], 2, "There is no command to run."),
+        (["--grace", "soon", "--", "true"], 2, "'soon' is not a duration"),
+        (["--grace", "0.2s", "--", "true"], 2, "0.2 s (option --grace) leaves no time"),
+        (["--gracious", "--", "true"], 2, "--gracious"),
+        (["--", "no-such-command"], 127, "Cannot start 'no-such-command'"),
+        (["--", "/etc/passwd"], 126, "Cannot start '/etc/passwd'"),
+    ],
+)
+def test_a_mistake_is_told_with_a_hint_and_no_traceback(
+    arguments: list[str], code: int, words: str
+) -> None:
+    with outlast("exec", *arguments) as program:
+        assert program.wait() == code
+        assert f"error: {words}" in program.output or words in program.output.splitlines()[0]
+        assert "hint: " in program.output
+        assert "Traceback" not in program.output
+
+
+def test_a_bad_variable_is_refused_before_the_command_starts() -> None:
+    with sh("echo started", env={"OUTLAST_GRACE_SECONDS": "-3"}) as program:
+        assert program.wait() == 2
+        assert "OUTLAST_GRACE_SECONDS is '-3'" in program.output
+        assert "started" not in program.output
+
+
+def test_it_imports_nothing_but_the_standard_library_and_starts_fast() -> None:
+    code = """
+import sys
+sys.argv = ["outlast", "exec", "true"]
+from outlast.cli.entry import main
+assert main() == 0
+print(*sys.modules)
+"""
+    command = [sys.executable, "-c", code]
+    modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    top_level = {name.partition(".")[0] for name in modules}
+    foreign = top_level - set(sys.stdlib_module_names) - {"outlast", "__main__"}
+    assert {name for name in foreign if not name.startswith(("_", "sitecustomize"))} == set()
+    assert not {"dataclasses", "pathlib", "http", "asyncio", "subprocess"} & top_level
+
+
+def process_1(*command: str, env: dict[str, str] | None = None) -> Program:
+    """The command as process 1 of its own PID namespace."""
+    unshare = ["unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
+    return Program([*unshare, sys.executable, "-m", "outlast", "exec", *command], env=env)
+
+
+def signal_process_1(program: Program, number: int) -> None:
+    children = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split()
+    os.kill(int(children[0]), number)
+
+
+@pytest.mark.needs("pid-namespace")
+def test_as_process_1_it_passes_the_signal_on_and_keeps_the_code() -> None:
+    with process_1("--", "sh", "-c", TRAP.format(code=75)) as program:
+        program.wait_for("ready")
+        signal_process_1(program, signal.SIGTERM)
+
+        assert program.wait() == 75
+        assert "saved" in program.output
+
+
+@pytest.mark.needs("pid-namespace")
+def test_without_it_a_shell_as_process_1_never_hears_the_signal() -> None:
+    """The reason for the wrapper, shown: the kernel drops what process 1 does not handle."""
+    command = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--kill-child=KILL",
+        "sh",
+        "-c",
+        "echo ready; sleep 2; :",
+    ]
+    with Program(command) as program:
+        program.wait_for("ready")
+        started = time.monotonic()
+        signal_process_1(program, signal.SIGTERM)
+
+        program.wait()
+        assert time.monotonic() - started > 1.5
+
+
+@pytest.mark.needs("pid-namespace")
+def test_as_process_1_a_python_guard_behind_a_shell_saves_and_leaves() -> None:
+    with process_1("--", "sh", "-c", f"{SAVING_PYTHON}; exit $?", env=IN_A_POD) as program:
+        program.wait_for("ready")
+        signal_process_1(program, signal.SIGTERM)
+
+        assert program.wait() == 75
+        assert "saved" in program.output
+
+
+@pytest.mark.needs("pid-namespace")
+def test_as_process_1_it_reaps_zombies() -> None:
+    script = """
+        for i in 1 2 3 4 5; do (sh -c 'sleep 0.1 & exec true'); done
+        sleep 0.5
+        grep -l '^State:.*Z' /proc/[0-9]*/status | wc -l | sed 's/^/zombies: /'
+    """
+    with process_1("--", "sh", "-c", script) as program:
+        program.wait_for("zombies: 0")
+
+
+def test_in_a_terminal_the_command_can_read_and_gets_ctrl_c() -> None:
+    script = f"trap 'echo got INT; exit 9' INT; read line; echo read $line; {FOREVER}"
+    command = [sys.executable, "-m", "outlast", "exec", "--", "sh", "-c", script]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, command)
+    try:
+        os.write(terminal, b"hello\n")
+        read_until(terminal, "read hello")
+        os.write(terminal, b"\x03")
+        read_until(terminal, "got INT")
+        _, status = os.waitpid(pid, 0)
+    finally:
+        os.close(terminal)
+
+    assert os.WEXITSTATUS(status) == 9
+
+
+def read_until(terminal: int, text: str) -> str:
+    seen = ""
+    while text not in seen:
+        seen += os.read(terminal, 1024).decode()
+    return seen

@@ -1,0 +1,75 @@
+"""The real parts of the system that tests run against, and how they are had.
+
+`python -m tests.parts install` installs what is missing where apt and root are there. Elsewhere the
+tests that need a part are skipped and say so; with CI=true a missing part fails them.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """`works` says whether the part can be used; `package` is the Debian package that brings it."""
+
+    package: str
+    works: Callable[[], bool]
+
+
+def _on_path(name: str) -> Callable[[], bool]:
+    return lambda: shutil.which(name) is not None
+
+
+def _succeeds(*command: str) -> Callable[[], bool]:
+    def works() -> bool:
+        try:
+            return subprocess.run(command, capture_output=True, timeout=10).returncode == 0
+        except OSError:
+            return False
+
+    return works
+
+
+def _has_torch() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("torch") is not None
+
+
+PARTS = {
+    "bash": Part(package="bash", works=_on_path("bash")),
+    "zsh": Part(package="zsh", works=_on_path("zsh")),
+    "fish": Part(package="fish", works=_on_path("fish")),
+    "openssl": Part(package="openssl", works=_on_path("openssl")),
+    "pid-namespace": Part(
+        package="util-linux", works=_succeeds("unshare", "--pid", "--fork", "--kill-child", "true")
+    ),
+    "mount-namespace": Part(
+        package="mount",
+        works=_succeeds("unshare", "--mount", "mount", "-t", "tmpfs", "none", "/run"),
+    ),
+    "torch": Part(package="", works=_has_torch),
+}
+
+
+def install() -> None:
+    missing = sorted({part.package for part in PARTS.values() if not part.works()} - {""})
+    if not missing:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        print(f"Not installed, for want of root or apt: {', '.join(missing)}. Their tests skip.")
+        return
+    print(f"Installing for the tests: {', '.join(missing)}")
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for arguments in (["update"], ["install", "-y", "--no-install-recommends", *missing]):
+        command = ["apt-get", "-qq", *arguments]
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL, env=environ)
+
+
+if __name__ == "__main__":
+    assert sys.argv[1:] == ["install"], "usage: python -m tests.parts install"
+    install()
