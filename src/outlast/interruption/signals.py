@@ -94,11 +94,8 @@ class SignalInbox:
 
     def drain(self) -> list[Arrival]:
         """The signals that nobody has received yet."""
-        arrivals = []
-        for _ in range(_SIGNALS_HELD_MAX):
-            if (arrival := self.receive(0.0)) is not None:
-                arrivals.append(arrival)
-        return arrivals
+        received = (self.receive(0.0) for _ in range(_SIGNALS_HELD_MAX))
+        return [arrival for arrival in received if arrival is not None]
 
     def confirm(self, arrival: Arrival) -> None:
         """Say that everyone who asks knows of this signal now."""
