@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import outlast
+import outlast.storage
 from outlast.cli.app import app
 from outlast.cli.settings import ALL_SETTINGS
 
@@ -88,6 +89,7 @@ def errors_page() -> str:
     return "\n".join([*parts, ""])
 
 
+# Every package that defines errors is imported above, or its errors would not be found.
 def error_classes(error: type[BaseException]) -> Iterator[type[BaseException]]:
     yield error
     for below in sorted(error.__subclasses__(), key=lambda cls: cls.__name__):

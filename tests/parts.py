@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """`works` says whether the part can be used; `package` is the Debian package that brings it."""
+    """`works` says whether the part can be used; `packages` are Debian's that bring it."""
 
-    package: str
+    packages: tuple[str, ...]
     works: Callable[[], bool]
 
 
@@ -34,6 +34,10 @@ def _succeeds(*command: str) -> Callable[[], bool]:
     return works
 
 
+def _fuse_works() -> bool:
+    return all(map(shutil.which, ("bindfs", "fusermount3"))) and os.access("/dev/fuse", os.W_OK)
+
+
 def _has_torch() -> bool:
     from importlib.util import find_spec
 
@@ -41,23 +45,27 @@ def _has_torch() -> bool:
 
 
 PARTS = {
-    "bash": Part(package="bash", works=_on_path("bash")),
-    "zsh": Part(package="zsh", works=_on_path("zsh")),
-    "fish": Part(package="fish", works=_on_path("fish")),
-    "openssl": Part(package="openssl", works=_on_path("openssl")),
+    "bash": Part(packages=("bash",), works=_on_path("bash")),
+    "zsh": Part(packages=("zsh",), works=_on_path("zsh")),
+    "fish": Part(packages=("fish",), works=_on_path("fish")),
+    "openssl": Part(packages=("openssl",), works=_on_path("openssl")),
     "pid-namespace": Part(
-        package="util-linux", works=_succeeds("unshare", "--pid", "--fork", "--kill-child", "true")
+        packages=("util-linux",),
+        works=_succeeds("unshare", "--pid", "--fork", "--kill-child", "true"),
     ),
+    "fuse": Part(packages=("bindfs", "fuse3"), works=_fuse_works),
     "mount-namespace": Part(
-        package="mount",
+        packages=("mount",),
         works=_succeeds("unshare", "--mount", "mount", "-t", "tmpfs", "none", "/run"),
     ),
-    "torch": Part(package="", works=_has_torch),
+    "torch": Part(packages=(), works=_has_torch),
 }
 
 
 def install() -> None:
-    missing = sorted({part.package for part in PARTS.values() if not part.works()} - {""})
+    missing = sorted(
+        {name for part in PARTS.values() if not part.works() for name in part.packages}
+    )
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:

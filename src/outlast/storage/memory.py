@@ -1,0 +1,86 @@
+"""A store in the memory of this process, for tests. `memory://name` is the same store each time."""
+
+import itertools
+import threading
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from outlast.storage.buffers import byte_views, writable_view
+from outlast.storage.errors import AlreadyExists, NotFound, TooShort
+from outlast.storage.limits import ROUTINE, Limits
+from outlast.storage.names import check_name, folder_of
+from outlast.storage.protocol import Buffer, Entry
+
+_SHARED: "dict[str, MemoryStore]" = {}
+_SHARED_LOCK = threading.Lock()
+_NUMBERS = itertools.count(1)
+
+
+class MemoryStore:
+    """Keeps objects until the process ends. Without a name, no other store shares them."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name or f"unnamed-{next(_NUMBERS)}"
+        self._lock = threading.Lock()
+        self._objects: dict[str, tuple[bytes, datetime]] = {}
+
+    @classmethod
+    def open(cls, url: str) -> "MemoryStore":
+        split = urlsplit(url)
+        name = split.netloc + split.path
+        with _SHARED_LOCK:
+            return _SHARED.setdefault(name, cls(name or "default"))
+
+    @property
+    def url(self) -> str:
+        return f"memory://{self._name}"
+
+    def create(self, name: str, parts: Sequence[Buffer], *, limits: Limits = ROUTINE) -> None:
+        check_name(name)
+        data = b"".join(byte_views(parts))
+        with self._lock:
+            if name in self._objects:
+                raise AlreadyExists(f"{name!r} exists already in {self.url}.", name=name)
+            self._objects[name] = (data, datetime.now(UTC))
+
+    def read(
+        self, name: str, *, start: int = 0, length: int | None = None, limits: Limits = ROUTINE
+    ) -> bytes:
+        data = self._data(name)
+        return data[start:] if length is None else data[start : start + length]
+
+    def read_into(
+        self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
+    ) -> None:
+        view = writable_view(buffer)
+        found = memoryview(self._data(name))[start : start + len(view)]
+        if len(found) < len(view):
+            raise TooShort(
+                f"{name!r} in {self.url} ends {len(view) - len(found)} bytes early.", name=name
+            )
+        view[:] = found
+
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
+        folder_of(prefix)
+        with self._lock:
+            objects = sorted(self._objects.items())
+        return [
+            Entry(name=name, size_bytes=len(data), modified=modified)
+            for name, (data, modified) in objects
+            if name.startswith(prefix)
+        ]
+
+    def delete(self, names: Iterable[str], *, limits: Limits = ROUTINE) -> None:
+        for name in names:
+            check_name(name)
+            with self._lock:
+                self._objects.pop(name, None)
+
+    def _data(self, name: str) -> bytes:
+        check_name(name)
+        with self._lock:
+            try:
+                return self._objects[name][0]
+            except KeyError:
+                raise NotFound(f"There is no {name!r} in {self.url}.", name=name) from None

@@ -1,0 +1,48 @@
+"""The S3 server of moto, in a process of its own."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+BUCKET = "outlast-test"
+_START_SECONDS_MAX = 15.0
+
+
+@contextlib.contextmanager
+def running_moto() -> Iterator[str]:
+    """The address of a fresh server that holds `BUCKET`."""
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            _make_bucket(f"{url}/{BUCKET}", until=time.monotonic() + _START_SECONDS_MAX)
+            yield url
+        finally:
+            process.kill()
+
+
+def _make_bucket(url: str, *, until: float) -> None:
+    while True:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=5).close()
+        except urllib.error.URLError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
