@@ -1,6 +1,7 @@
 """Skips what needs a part that is not here, unless this is CI, where that is a failure."""
 
 import os
+import signal
 from functools import cache
 
 import pytest
@@ -21,6 +22,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if os.environ.get("CI") == "true":
                 pytest.fail(f"{part} is required in CI and does not work here.", pytrace=False)
             pytest.skip(f"needs {part}, which does not work here")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _hears_ctrl_c() -> None:
+    """Undo what a shell does to a test run in the background, or our programs would inherit it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

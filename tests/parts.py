@@ -28,7 +28,7 @@ def _succeeds(*command: str) -> Callable[[], bool]:
     def works() -> bool:
         try:
             return subprocess.run(command, capture_output=True, timeout=10).returncode == 0
-        except OSError:
+        except (OSError, subprocess.TimeoutExpired):
             return False
 
     return works

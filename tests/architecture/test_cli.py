@@ -95,6 +95,26 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
     assert "Error" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("outlast settings >&-", 0),
+        ("outlast settings > /dev/full", 3),
+        ("outlast --help > /dev/full", 3),
+        ("outlast setings 2>&-", 2),
+        ("outlast exec 2>&-", 2),
+        ("outlast exec -- nosuch 2>&-", 127),
+        ("HOME=/proc outlast completion bash --install", 3),
+    ],
+)
+def test_odd_surroundings_give_a_code_and_no_traceback(command: str, code: int) -> None:
+    command = command.replace("outlast", f"{sys.executable} -m outlast", 1)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+
+
 COMPLETIONS = {
     "bash": """
         source <(outlast completion bash)

@@ -1,6 +1,9 @@
 """Children of a guarded process: who dies of the group's SIGTERM, and who is told."""
 
+import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
@@ -39,23 +42,63 @@ def test_shielded_workers_serve_their_parent_until_it_is_done() -> None:
 
 
 def test_a_signal_to_a_forked_child_is_no_notice_to_its_parent() -> None:
+    """Not even at the very moment of the fork, when the child still has the parent's handlers."""
     source = """
         import os, signal, sys, time, outlast
         with outlast.Guard() as guard:
-            child = os.fork()
-            if child == 0:
-                print("child ready")
-                time.sleep(60)
-            time.sleep(0.3)
-            os.kill(child, signal.SIGTERM)
-            _, status = os.waitpid(child, 0)
-            print("child died of", os.WTERMSIG(status))
+            for attempt in range(30):
+                child = os.fork()
+                if child == 0:
+                    time.sleep(60)
+                os.kill(child, signal.SIGTERM)
+                _, status = os.waitpid(child, 0)
+                assert os.WTERMSIG(status) == signal.SIGTERM
             print("parent heard", guard.wait(0.3))
     """
     with python(source) as program:
-        assert program.wait() == 0
-        assert "child died of 15" in program.output
+        assert program.wait() == 0, program.output
         assert "parent heard False" in program.output
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_shielded_worker_still_obeys_its_parent(method: str) -> None:
+    """A pool ends its workers by SIGTERM: shielded from that too, it would wait for ever."""
+    source = """
+        import multiprocessing, sys, outlast
+
+        if __name__ == "__main__":
+            context = multiprocessing.get_context(sys.argv[1])
+            for _ in range(8 if sys.argv[1] == "fork" else 2):
+                with context.Pool(3, initializer=outlast.shield_worker) as pool:
+                    assert pool.map(abs, range(-10, 0)) == list(range(10, 0, -1))
+            print("all pools ended")
+    """
+    with python(source, method) as program:
+        program.wait_for("all pools ended")
+        assert program.wait() == 0
+
+
+def test_a_worker_whose_parent_is_gone_is_shielded_no_longer() -> None:
+    source = """
+        import os, signal, time, outlast
+        if os.fork() == 0:
+            outlast.shield_worker()
+            print("worker", os.getpid())
+            while True:
+                time.sleep(0.1)
+        time.sleep(0.5)
+    """
+    with python(source) as program:
+        worker = int(program.wait_for("worker").split()[1])
+        program.wait()
+        give_up_at = time.monotonic() + 5
+        while time.monotonic() < give_up_at and Path(f"/proc/{worker}").exists():
+            os.kill(worker, signal.SIGTERM)
+            time.sleep(0.1)
+            if "Z" in Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2][:3]:
+                break
+        else:
+            assert not Path(f"/proc/{worker}").exists()
 
 
 def test_a_forked_child_can_open_a_guard_of_its_own() -> None:

@@ -12,6 +12,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from outlast.errors import SettingError
 
+_SECONDS_MAX = 1e8
+
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -79,8 +81,10 @@ def _number(given: object) -> float:
         raise ValueError("A number of seconds is expected.")
     try:
         number = float(given)
+    except OverflowError:
+        number = math.inf
     except ValueError:
         raise ValueError("A number of seconds is expected, without a unit.") from None
-    if not math.isfinite(number):
-        raise ValueError("A finite number of seconds is expected.")
+    if math.isnan(number) or abs(number) > _SECONDS_MAX:
+        raise ValueError(f"A number of seconds up to {_SECONDS_MAX:,.0f} is expected.")
     return number

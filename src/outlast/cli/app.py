@@ -45,21 +45,31 @@ app.command(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and give its exit code. A user's mistake never shows a traceback."""
+    if sys.stdout is None:
+        # Whoever closed it wants no output; a library that prints needs one nonetheless.
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123 - it stays for good
     try:
-        app(list(arguments), exit_on_error=False, print_error=False)
+        code = app(list(arguments), exit_on_error=False, print_error=False)
         sys.stdout.flush()
+        return code if isinstance(code, int) else 0
     except CycloptsError as error:
         print_error(_as_usage_error(error, arguments))
         return 2
     except OutlastError as error:
         print_error(error)
         return 2
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # The reader, such as `head`, has seen enough. Python must not flush into it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    except OSError as error:
+        _discard_output()
+        if isinstance(error, BrokenPipeError):
+            # The reader, such as `head`, has seen enough.
+            return 0
+        print_error(OutlastError(f"{error}.", hint="Check the place it names, or its disk."))
+        return 3
+
+
+def _discard_output() -> None:
+    """Keep Python from flushing, at its end, into what has just refused it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _as_usage_error(error: CycloptsError, arguments: Sequence[str]) -> OutlastError:

@@ -9,10 +9,13 @@ import sys
 
 def main() -> int:
     arguments = sys.argv[1:]
-    if arguments[:1] == ["exec"]:
-        from outlast.cli.exec import main as exec_main
+    try:
+        if arguments[:1] == ["exec"]:
+            from outlast.cli.exec import main as exec_main
 
-        return exec_main(arguments[1:])
-    from outlast.cli.app import run
+            return exec_main(arguments[1:])
+        from outlast.cli.app import run
 
-    return run(arguments)
+        return run(arguments)
+    except KeyboardInterrupt:
+        return 130

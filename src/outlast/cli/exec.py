@@ -20,7 +20,7 @@ from outlast.cli.messages import print_error
 from outlast.errors import OutlastError, SettingError
 from outlast.interruption.exit_codes import INTERRUPTED
 from outlast.interruption.machine import in_pod
-from outlast.interruption.settings import EXIT_CODE, GRACE, SIGNALS
+from outlast.interruption.settings import EXIT_CODE, GRACE, RESERVE, SIGNALS
 
 EXAMPLES = """\
   outlast exec -- python train.py
@@ -31,6 +31,7 @@ EXAMPLES = """\
 # What is left of the grace period once the command was killed: enough to reap it and leave.
 _LEAVE_SECONDS = 0.5
 _GROUP_CHECK_SECONDS = 0.02
+_WAIT_SECONDS_MAX = 3600.0
 
 _ALL = signal.valid_signals()
 _NOT_FORWARDED = {
@@ -52,7 +53,13 @@ class Plan(NamedTuple):
 
 def main(arguments: Sequence[str]) -> int:
     try:
-        return run(_plan(arguments))
+        plan = _plan(arguments)
+        if not hasattr(signal, "sigtimedwait"):
+            raise OutlastError(
+                f"outlast exec does not run on {os.uname().sysname}, only on Linux.",
+                hint="It is the first process of a container; by hand, run the command itself.",
+            )
+        return run(plan)
     except OutlastError as error:
         print_error(error)
         return 2
@@ -84,7 +91,7 @@ def run(plan: Plan) -> int:
     inherited = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL)
     try:
         child = _spawn(plan, inherited)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         return _cannot_start(plan.command[0], error)
     terminal = _Terminal(child)
     try:
@@ -156,7 +163,11 @@ def _grace(text: str) -> float:
 
 
 def _spawn(plan: Plan, mask: Collection[int]) -> int:
-    environ = {**os.environ, GRACE.variable: f"{plan.grace_seconds:g}"}
+    # What guards inside may count on: the kill comes before the end of the grace period.
+    budget_seconds = plan.grace_seconds - _LEAVE_SECONDS
+    environ = {**os.environ, GRACE.variable: repr(budget_seconds)}
+    if budget_seconds < RESERVE.read().value:
+        environ[RESERVE.variable] = repr(budget_seconds / 4)
     # Python ignores these two at its start, and a command would inherit that.
     return os.posix_spawnp(
         plan.command[0],
@@ -179,8 +190,13 @@ def _supervise(plan: Plan, child: int, terminal: "_Terminal") -> int:
         number = _next_signal(kill_at, draining=status is not None)
         if number in plan.notices:
             kill_at = min(kill_at, time.monotonic() + plan.grace_seconds - _LEAVE_SECONDS)
+        if number == signal.SIGCONT:
+            terminal.lend()
         if number is not None and number not in _NOT_FORWARDED:
             _signal_group(child, number)
+        if number in plan.notices:
+            # A command that was stopped could not act on the notice.
+            _signal_group(child, signal.SIGCONT)
         status = _reap(child, terminal, status)
         noticed = kill_at < math.inf
         if status is not None and not (noticed and _group_lives(child)):
@@ -195,9 +211,7 @@ def _next_signal(kill_at: float, *, draining: bool) -> int | None:
     timeout = max(0.0, kill_at - time.monotonic())
     if draining:
         timeout = min(timeout, _GROUP_CHECK_SECONDS)
-    if math.isinf(timeout):
-        return signal.sigwaitinfo(_ALL).si_signo
-    info = signal.sigtimedwait(_ALL, timeout)
+    info = signal.sigtimedwait(_ALL, min(timeout, _WAIT_SECONDS_MAX))
     return info.si_signo if info is not None else None
 
 
@@ -239,7 +253,7 @@ def _group_lives(group: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass
     return True
 
 
@@ -259,11 +273,12 @@ def _code(plan: Plan, status: int, *, noticed: bool) -> int:
     return 128 + number
 
 
-def _cannot_start(command: str, error: OSError) -> int:
+def _cannot_start(command: str, error: OSError | ValueError) -> int:
     missing = isinstance(error, FileNotFoundError)
+    reason = error.strerror if isinstance(error, OSError) else str(error)
     print_error(
         OutlastError(
-            f"Cannot start {command!r}: {error.strerror}.",
+            f"Cannot start {command!r}: {reason}.",
             hint="Check the name and the PATH of the image."
             if missing
             else "Check that it is executable and, if a script, starts with '#!'.",
@@ -273,38 +288,54 @@ def _cannot_start(command: str, error: OSError) -> int:
 
 
 class _Terminal:
-    """Lends the terminal to the command's group, so that Ctrl-C, Ctrl-Z and typing go there."""
+    """Lends the terminal to the command's group, so that Ctrl-C, Ctrl-Z and typing go there.
+
+    As a shell sees it, we are the job: we stop when the command stops and go on when it does.
+    """
 
     def __init__(self, group: int) -> None:
         self._group = group
         self._own_group = os.getpgrp()
-        self._lent = self._is_in_foreground()
-        self._lend()
+        try:
+            # Not standard input, which may be a pipe in a job that still reads the terminal.
+            self._fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            self._fd = -1
+        self.lend()
 
-    def on_stop(self, number: int) -> None:
-        """Stop along with the command, as the shell expects, and continue along with it."""
-        if self._lent and number == signal.SIGTSTP:
-            self.take_back()
-            os.kill(os.getpid(), signal.SIGSTOP)
-            self._lend()
-        if self._lent:
-            _signal_group(self._group, signal.SIGCONT)
+    def lend(self) -> None:
+        """Give the terminal to the command, if it is ours to give."""
+        self._pass_on(self._own_group, self._group)
 
     def take_back(self) -> None:
-        self._give_to(self._own_group)
+        self._pass_on(self._group, self._own_group)
 
-    def _lend(self) -> None:
-        if self._is_in_foreground():
-            self._give_to(self._group)
+    def on_stop(self, number: int) -> None:
+        """The command was stopped by a signal."""
+        if self._fd < 0 or number == signal.SIGSTOP:
+            return
+        if number in (signal.SIGTTIN, signal.SIGTTOU) and self._foreground() == self._own_group:
+            # It asked for the terminal before we had lent it.
+            self.lend()
+            _signal_group(self._group, signal.SIGCONT)
+            return
+        self.take_back()
+        os.killpg(self._own_group, signal.SIGTSTP)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTSTP])
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTSTP])
+        if signal.SIGCONT not in signal.sigpending():
+            # No shell is there to stop for: the kernel has let us go on, and so does the command.
+            self.lend()
+            _signal_group(self._group, signal.SIGCONT)
 
-    def _give_to(self, group: int) -> None:
-        if self._lent:
+    def _foreground(self) -> int | None:
+        try:
+            return os.tcgetpgrp(self._fd)
+        except OSError:
+            return None
+
+    def _pass_on(self, giver: int, taker: int) -> None:
+        if self._fd >= 0 and self._foreground() == giver:
             # Our signals are blocked, so a background group may do this without being stopped.
             with contextlib.suppress(OSError):
-                os.tcsetpgrp(0, group)
-
-    def _is_in_foreground(self) -> bool:
-        try:
-            return os.tcgetpgrp(0) == self._own_group
-        except OSError:
-            return False
+                os.tcsetpgrp(self._fd, taker)

@@ -41,7 +41,7 @@ def settings(*, format: Format = Format.TEXT) -> None:
     for row in rows:
         origin = row["source"].partition(" ")[0]
         table.add_row(row["variable"], row["value"], origin, row["meaning"])
-    Console().print(table)
+    Console(highlight=False).print(table)
 
 
 def _row(setting: Setting[object]) -> dict[str, str]:

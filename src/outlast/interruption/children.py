@@ -1,8 +1,11 @@
 """Keeps helper processes alive while their parent finishes its work."""
 
+import os
 import signal
+import threading
 
 _NOTICES = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_CHECK_SECONDS = 1.0
 
 
 def shield_worker(_worker_id: int = 0) -> None:
@@ -10,9 +13,28 @@ def shield_worker(_worker_id: int = 0) -> None:
 
     An eviction signals the whole process group, and a data-loader worker that dies first takes the
     parent's final save with it. Pass this as `worker_init_fn` of a torch `DataLoader` or as
-    `initializer` of a process pool. The parent still ends its workers by their queues, and a kill
-    still ends them at once. Handlers that the worker installed itself are left alone.
+    `initializer` of a process pool. What the parent itself sends still ends the worker, as
+    `terminate()` must, and a worker whose parent is gone is shielded no longer. Handlers that the
+    worker installed itself are left alone. Programs that the worker starts inherit the shield.
     """
-    for number in _NOTICES:
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, signal.SIG_IGN)
+    numbers = [
+        number
+        for number in _NOTICES
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    ]
+    # Blocked signals wait to be fetched, and only fetching one tells who sent it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    threading.Thread(
+        target=_sort_signals, args=(numbers, os.getppid()), name="outlast-shield", daemon=True
+    ).start()
+
+
+def _sort_signals(numbers: list[signal.Signals], parent: int) -> None:
+    while os.getppid() == parent:
+        found = signal.sigtimedwait(numbers, _CHECK_SECONDS)
+        if found is not None and found.si_pid == parent:
+            # Unblocked in this thread only, which is enough for the signal to act on the process.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+            os.kill(os.getpid(), found.si_signo)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    signal.pause()

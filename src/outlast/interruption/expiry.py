@@ -73,13 +73,6 @@ def explicit_expiry(settings: GuardSettings) -> ExpiryClock | None:
     return clock
 
 
-def derived_expiry(settings: GuardSettings) -> ExpiryClock | None:
-    """The end that follows from the boot time, where a maximum run duration is known."""
-    if settings.max_run_seconds is None:
-        return None
-    return BootExpiry(max_run_seconds=settings.max_run_seconds)
-
-
 def is_credible(clock: ExpiryClock) -> bool:
     """Whether the clock can be right, given that the machine still runs."""
     return clock.seconds_left() > -(OVERDUE_SECONDS_MAX + BOOT_MARGIN_SECONDS)

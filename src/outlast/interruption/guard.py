@@ -4,6 +4,7 @@ Opening a guard takes the signals over and starts a watcher thread; closing it p
 It saves nothing itself: the loop asks, and acts between two steps.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -57,13 +58,15 @@ class Guard:
             }
         )
         self._watcher: watcher.Watcher | None = None
-        self._start_afresh()
+        self._watch = Watch(self._settings, self._set_interrupted)
+        self.interrupted = False
 
     def __enter__(self) -> Self:
         if self._watcher is not None:
             raise RuntimeError("This guard is open already. Open another one to nest.")
         if self.interrupted:
-            self._start_afresh()
+            self.interrupted = False
+            self._watch = self._watch.renewed()
         self._watcher = watcher.admit(self._watch)
         return self
 
@@ -74,9 +77,9 @@ class Guard:
         trace: TracebackType | None,
     ) -> None:
         assert self._watcher is not None, "Only an open guard can be closed."
-        if self.interrupted:
-            self._watch.called_back.wait(self.remaining())
         open_watcher, self._watcher = self._watcher, None
+        if open_watcher.is_current:
+            self._watch.wait_for_callbacks()
         open_watcher.remove(self._watch)
 
     @property
@@ -104,12 +107,12 @@ class Guard:
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Block until there is a notice, or until the timeout. Says whether there is one."""
-        return self._watch.arrived.wait(timeout_seconds)
+        return self._watch.arrived.wait(None if timeout_seconds == math.inf else timeout_seconds)
 
     def interrupt(self, reason: str) -> None:
         """Give notice from within the program, to every open guard of this process."""
-        if self._watcher is None:
-            raise RuntimeError("Only an open guard can be interrupted.")
+        if self._watcher is None or not self._watcher.is_current:
+            raise RuntimeError("Only an open guard can be interrupted, by the process it is in.")
         self._watcher.announce(
             Announcement(source=Source.PROGRAM, reason=reason, arrived=time.monotonic())
         )
@@ -131,10 +134,6 @@ class Guard:
         """
         self._watch.add_last_resort(callback)
         return callback
-
-    def _start_afresh(self) -> None:
-        self.interrupted = False
-        self._watch = Watch(self._settings, self._set_interrupted)
 
     def _set_interrupted(self) -> None:
         self.interrupted = True

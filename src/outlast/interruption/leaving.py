@@ -3,10 +3,12 @@
 import logging
 import os
 import sys
-import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
+
+from outlast.interruption.standby import Standby
 
 log = logging.getLogger(__name__)
 
@@ -20,30 +22,44 @@ class Departure:
     seconds_max: float
 
 
-def leave(departure: Departure, why: str, last_acts: Sequence[Callable[[], object]]) -> NoReturn:
-    """Run what must still happen and end this process, whatever its other threads do.
+class Exit:
+    """The way out, made ready in advance: one thread for the last acts, one for the log.
 
-    Each act runs even if an earlier one fails; one that hangs is left behind. Even the log may
-    hang, on a pipe that nobody reads, so it has its turn in the same bounded thread.
+    Either may hang, on a lock or on a pipe that nobody reads, and must not keep the other.
     """
-    try:
-        thread = threading.Thread(
-            target=_finish, args=(why, last_acts), name="outlast-last-acts", daemon=True
-        )
-        thread.start()
-        thread.join(departure.seconds_max)
-    finally:
-        # Only this ends a process whose main thread sits in a call that does not return.
-        os._exit(departure.code)
 
+    def __init__(self) -> None:
+        self._actor = Standby("outlast-last-acts")
+        self._speaker = Standby("outlast-last-words")
 
-def _finish(why: str, last_acts: Sequence[Callable[[], object]]) -> None:
-    for act in last_acts:
+    def leave(
+        self, departure: Departure, why: str, last_acts: Sequence[Callable[[], object]]
+    ) -> NoReturn:
+        """Run what must still happen and end this process, whatever its other threads do."""
         try:
-            act()
-        except BaseException:
-            log.exception("A last-resort callback failed.")
-    log.warning(why)
-    sys.stdout.flush()
-    sys.stderr.flush()
+            end = time.monotonic() + departure.seconds_max
+            acts = [self._actor.do(act) for act in last_acts]
+            spoken = self._speaker.do(lambda: log.warning(why))
+            for done in (*acts, spoken):
+                done.wait(max(0.0, end - time.monotonic()))
+            # Once more, for what the last acts have printed.
+            self._speaker.do(_flush).wait(max(0.0, end - time.monotonic()))
+        finally:
+            # Only this ends a process whose main thread sits in a call that does not return.
+            os._exit(departure.code)
+
+    def close(self) -> None:
+        self._actor.close()
+        self._speaker.close()
+
+    def join(self, seconds_max: float) -> None:
+        self._actor.join(seconds_max)
+        self._speaker.join(seconds_max)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # A program may have closed its streams, or have none.
+        if stream is not None and not stream.closed:
+            stream.flush()
     logging.shutdown()

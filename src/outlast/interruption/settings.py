@@ -37,15 +37,15 @@ def _parse_signal(given: object) -> Signals:
         else:
             raise KeyError
     except (KeyError, ValueError):
-        raise ValueError(f"{given!r} is not a signal of this system.") from None
+        raise ValueError(f"{given!r} is not the name or number of a named signal.") from None
     if number in (signal.SIGKILL, signal.SIGSTOP):
         raise ValueError(f"{number.name} cannot be caught by any process.")
-    if number in _FAULTS:
-        raise ValueError(f"{number.name} reports a fault of the program, not a notice.")
+    if number in _OF_OUR_OWN_MAKING:
+        raise ValueError(f"{number.name} tells what the program does itself, and is no notice.")
     return number
 
 
-_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGCHLD)
+_OF_OUR_OWN_MAKING = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGCHLD)
 
 
 def _parse_instant(given: object) -> datetime:
@@ -57,7 +57,10 @@ def _parse_instant(given: object) -> datetime:
         raise ValueError("A point in time is expected.")
     if instant.tzinfo is None:
         raise ValueError("The time has no time zone.")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("The time is out of range.") from None
 
 
 def _unix_or_iso(text: str) -> datetime:

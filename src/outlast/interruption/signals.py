@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 from types import FrameType
-from typing import cast
+from typing import TypeGuard, cast
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +53,15 @@ class SignalInbox:
         self._writer.setblocking(False)
         if sys.platform == "linux":
             self._reader.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        self._clock_offset = time.time() - time.monotonic()
+        self._clock_offset = 0.0
         self._previous: dict[Signals, _Handler] = {}
         self._native: dict[Signals, bytes] = {}
         self._displaced_fd: int | None = None
+        self._displaced: tuple[int, int] | None = None
         self._heard: set[int] = set()
+        self._kept_back: set[int] = set()
+        self._waiting = False
+        self._taken: dict[int, _Handler] = {}
         self.abandoned = False
 
     @property
@@ -66,23 +70,44 @@ class SignalInbox:
 
     def listen(self, numbers: Collection[Signals]) -> None:
         """Take exactly these signals over and give the others back. Main thread only."""
-        for number in [n for n in self._previous if n not in numbers]:
-            self._give_back(number)
-        for number in numbers:
+        if not numbers and self._displaced_fd is not None:
+            self._give_back_wakeup_fd(self._displaced_fd)
+        # Ctrl-C last: given back, it may raise at once.
+        for number in sorted(self._previous, key=lambda n: n is signal.SIGINT):
+            if number not in numbers:
+                self._give_back(number)
+        for number in sorted(numbers, key=lambda n: n is not signal.SIGINT):
             if number not in self._previous:
                 self._take_over(number)
         if self._previous and self._displaced_fd is None:
             self._displaced_fd = _set_wakeup_fd(self._writer.fileno())
-        if not self._previous and self._displaced_fd is not None:
-            self._give_back_wakeup_fd(self._displaced_fd)
+            self._displaced = _identity(self._displaced_fd)
+
+    def not_heard(self, numbers: Collection[Signals]) -> list[Signals]:
+        """Which of these were not taken over, though somebody wants them."""
+        return [n for n in numbers if n not in self._previous and not _is_ignored_ctrl_c(n)]
+
+    def owed(self, arrivals: Collection[Arrival]) -> list[int]:
+        """Which signals that came too late still have to reach those who had them before.
+
+        A handler of the program's was called already, by us or by Python itself.
+        """
+        numbers = {arrival.number for arrival in arrivals} & self._taken.keys()
+        return [
+            number
+            for number in numbers
+            if not callable(self._taken[number])
+            or (number in self._kept_back and not _is_the_programs(self._taken[number]))
+        ]
 
     def wake(self) -> None:
         """Let a waiting `receive` return."""
         self._send(0)
 
-    def receive(self, timeout_seconds: float | None) -> Arrival | None:
+    def receive(self, timeout_seconds: float) -> Arrival | None:
         """The next signal; None after the timeout or when woken."""
         self._reader.settimeout(timeout_seconds)
+        self._clock_offset = time.time() - time.monotonic()
         try:
             data, ancillary, _, _ = self._reader.recvmsg(1, _ANCILLARY_BYTES)
         except (TimeoutError, BlockingIOError):
@@ -108,13 +133,12 @@ class SignalInbox:
 
     def _take_over(self, number: Signals) -> None:
         previous = signal.getsignal(number)
-        # A shell that starts a job in the background has it ignore Ctrl-C, and means it.
-        if number is signal.SIGINT and previous == signal.SIG_IGN:
+        if _is_ignored_ctrl_c(number):
             return
         if not callable(previous) and number in _natively_caught():
             self._native[number] = _read_native_handler(number)
         signal.signal(number, self._on_signal)
-        self._previous[number] = previous
+        self._previous[number] = self._taken[number] = previous
 
     def _give_back(self, number: Signals) -> None:
         previous = self._previous.pop(number)
@@ -126,7 +150,9 @@ class SignalInbox:
             _write_native_handler(number, self._native.pop(number))
 
     def _give_back_wakeup_fd(self, displaced_fd: int) -> None:
-        current = _set_wakeup_fd(displaced_fd)
+        # A descriptor that was closed meanwhile is not given back: its number may be anyone's.
+        still_there = displaced_fd < 0 or self._displaced == _identity(displaced_fd)
+        current = _set_wakeup_fd(displaced_fd if still_there else -1)
         if current != self._writer.fileno():
             _set_wakeup_fd(current)
         self._displaced_fd = None
@@ -141,18 +167,29 @@ class SignalInbox:
             self._send(number)
         self._let_it_be_heard(number)
         previous = self._previous.get(Signals(number))
-        if callable(previous) and previous is not signal.default_int_handler:
+        if _is_the_programs(previous):
             _call_held_back(previous, number, frame)
+        else:
+            self._kept_back.add(number)
 
     def _let_it_be_heard(self, number: int) -> None:
         """Give the reader its turn, so that the program's very next question gets the new answer.
 
         Otherwise a loop whose steps hold the interpreter lock could start one more of them.
         """
-        for _ in range(_TURNS_MAX):
-            if number in self._heard:
-                return
-            time.sleep(_TURN_SECONDS)
+        if self._waiting:
+            # One handler has broken into another, which waits already.
+            return
+        self._waiting = True
+        try:
+            for _ in range(_TURNS_MAX):
+                if number in self._heard:
+                    return
+                time.sleep(_TURN_SECONDS)
+        finally:
+            self._waiting = False
+        # The socket was full of other signals when this one came. Twice is as good as once.
+        self._send(number)
 
     def _wakeup_fd_was_taken(self) -> bool:
         """Whether someone, such as asyncio, replaced our descriptor; only setting it tells."""
@@ -169,9 +206,11 @@ class SignalInbox:
 
     def _forward(self, data: bytes) -> None:
         """Pass the signal's number on to the wake-up descriptor that was there before ours."""
-        if self._displaced_fd is not None and self._displaced_fd >= 0:
-            with contextlib.suppress(OSError):
-                os.write(self._displaced_fd, data)
+        fd = self._displaced_fd
+        if fd is None or fd < 0 or self._displaced != _identity(fd):
+            return
+        with contextlib.suppress(OSError):
+            os.write(fd, data)
 
     def _age_seconds(self, ancillary: list[tuple[int, int, bytes]]) -> float:
         if not ancillary:
@@ -182,6 +221,28 @@ class SignalInbox:
         if abs(now - time.monotonic() - self._clock_offset) > 1.0:
             return 0.0
         return max(0.0, now - (seconds + nanoseconds * 1e-9))
+
+
+def _identity(fd: int) -> tuple[int, int] | None:
+    """What a descriptor stands for: its number alone may long belong to another file."""
+    try:
+        status = os.fstat(fd)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino)
+
+
+def _is_ignored_ctrl_c(number: Signals) -> bool:
+    """A shell that starts a job in the background has it ignore Ctrl-C, and means it."""
+    return number is signal.SIGINT and signal.getsignal(number) == signal.SIG_IGN
+
+
+def _is_the_programs(handler: _Handler) -> TypeGuard[Callable[[int, FrameType | None], object]]:
+    """Whether a handler was installed by the program, and not by Python or asyncio for it."""
+    if not callable(handler) or handler is signal.default_int_handler:
+        return False
+    function = getattr(handler, "func", handler)
+    return getattr(function, "__qualname__", "") != "Runner._on_sigint"
 
 
 def _set_wakeup_fd(fd: int) -> int:

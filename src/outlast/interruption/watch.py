@@ -7,8 +7,8 @@ import logging
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Self
 
 from outlast.interruption.exit_codes import FINISHED, interrupted_code
 from outlast.interruption.expiry import explicit_expiry
@@ -23,17 +23,35 @@ log = logging.getLogger(__name__)
 class Watch:
     """The state of one guard. `on_interrupted` is called once its notice is there."""
 
-    def __init__(self, settings: GuardSettings, on_interrupted: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        settings: GuardSettings,
+        on_interrupted: Callable[[], object],
+        *,
+        on_notice: Sequence[Callable[[Notice], object]] = (),
+        on_last_resort: Sequence[Callable[[], object]] = (),
+    ) -> None:
         self.settings = settings
         self.explicit_expiry = explicit_expiry(settings)
         self.notice: Notice | None = None
         self.save_requested: Notice | None = None
         self.arrived = threading.Event()
-        self.called_back = threading.Event()
         self._on_interrupted = on_interrupted
-        self._on_notice: deque[Callable[[Notice], object]] = deque()
-        self._on_last_resort: list[Callable[[], object]] = []
-        self._calling = threading.Lock()
+        self._on_notice = list(on_notice)
+        self._on_last_resort = list(on_last_resort)
+        self._called_count = 0
+        self._called_back = threading.Event()
+        self._caller: int | None = None
+        self._lock = threading.Lock()
+
+    def renewed(self) -> Self:
+        """The same guard without its notice."""
+        return type(self)(
+            self.settings,
+            self._on_interrupted,
+            on_notice=self._on_notice,
+            on_last_resort=self._on_last_resort,
+        )
 
     def receive(self, announcement: Announcement) -> bool:
         """Note what was announced, and say whether it changes anything."""
@@ -44,7 +62,7 @@ class Watch:
         merged = merge(self.notice, notice)
         if merged is self.notice:
             return False
-        self.called_back.clear()
+        self._called_back.clear()
         self.notice = merged
         self._on_interrupted()
         self.arrived.set()
@@ -65,19 +83,20 @@ class Watch:
             cut_off=cut_off,
         )
 
-    def departure(self, *, cut_off: bool) -> Departure | None:
+    def departure(self) -> Departure | None:
         """When and how the process leaves if nothing else ends it; None without a notice."""
         if self.notice is None:
             return None
         return Departure(
             at=self._budget_end(self.notice),
-            code=self.exit_code(cut_off=cut_off),
+            code=self.exit_code(cut_off=True),
             seconds_max=self.settings.reserve_seconds / 2,
         )
 
     def add_callback(self, callback: Callable[[Notice], object]) -> None:
-        self._on_notice.append(callback)
-        self.called_back.clear()
+        with self._lock:
+            self._on_notice.append(callback)
+            self._called_back.clear()
 
     def add_last_resort(self, callback: Callable[[], object]) -> None:
         self._on_last_resort.append(callback)
@@ -86,21 +105,34 @@ class Watch:
         return tuple(self._on_last_resort)
 
     def has_callbacks_due(self) -> bool:
-        return self.notice is not None and not self.called_back.is_set()
+        return self.notice is not None and not self._called_back.is_set()
+
+    def wait_for_callbacks(self) -> None:
+        """Wait within the budget until all have run, unless one of them is asking."""
+        if self.notice is not None and self._caller != threading.get_ident():
+            self._called_back.wait(self.remaining())
 
     def call_back(self) -> None:
         """Run what waits for the notice, in order. One that hangs holds up the later ones."""
-        with self._calling:
-            while self._on_notice and self.notice is not None:
-                callback = self._on_notice.popleft()
-                if self.remaining() <= 0:
-                    log.warning("No time was left to call %r on the notice.", callback)
-                    continue
-                try:
-                    callback(self.notice)
-                except Exception:
-                    log.exception("The callback %r failed on the notice.", callback)
-            self.called_back.set()
+        self._caller = threading.get_ident()
+        while (callback := self._next_callback()) is not None:
+            assert self.notice is not None, "Callbacks wait for the notice."
+            if self.remaining() <= 0:
+                log.warning("No time was left to call %r on the notice.", callback)
+                continue
+            try:
+                callback(self.notice)
+            except BaseException:
+                log.exception("The callback %r failed on the notice.", callback)
+        self._caller = None
+
+    def _next_callback(self) -> Callable[[Notice], object] | None:
+        with self._lock:
+            if self._called_count == len(self._on_notice):
+                self._called_back.set()
+                return None
+            self._called_count += 1
+            return self._on_notice[self._called_count - 1]
 
     def _budget_end(self, notice: Notice) -> float:
         return notice.deadline - self.settings.reserve_seconds

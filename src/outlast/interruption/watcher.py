@@ -5,31 +5,34 @@ process is gone: a program that swallows its own departure still leaves with the
 by a kill. The watcher writes nothing, so a kill leaves nothing behind.
 """
 
-import contextlib
 import logging
 import os
 import signal
 import threading
 import time
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
 from outlast._base.durations import format_duration
-from outlast.interruption.expiry import ExpiryClock, WallExpiry, derived_expiry, is_credible
+from outlast.interruption.expiry import BootExpiry, ExpiryClock, WallExpiry, is_credible
 from outlast.interruption.guard_settings import GuardSettings
-from outlast.interruption.leaving import Departure, leave
+from outlast.interruption.leaving import Departure, Exit
 from outlast.interruption.notice import PREEMPTION_WINDOW_SECONDS, Announcement, Source
 from outlast.interruption.signals import Arrival, SignalInbox
+from outlast.interruption.standby import Standby
 from outlast.interruption.watch import Watch
 
 log = logging.getLogger(__name__)
 
 _CLOCK_CHECK_SECONDS = 30.0
+_WAIT_SECONDS_MAX = 3600.0
 _SECOND_CTRL_C_SECONDS = 1.0
 _TELLING_SECONDS_MAX = 0.25
 _TURN_SECONDS = 0.001
+_JOIN_SECONDS_MAX = 1.0
 
 
 class _NoticeSource(Protocol):
@@ -47,73 +50,108 @@ class _Member:
 
 _lock = threading.RLock()
 _current: "Watcher | None" = None
-_fork_hook_is_set = False
+_fork_hooks_are_set = False
+_masks = threading.local()
 
 
 def admit(watch: Watch) -> "Watcher":
     """Have this guard watched; the first one starts the watcher."""
-    global _current, _fork_hook_is_set
+    global _current, _fork_hooks_are_set
     with _lock:
-        if not _fork_hook_is_set:
-            os.register_at_fork(after_in_child=_forget_in_child)
-            _fork_hook_is_set = True
-        if _current is None:
-            _current = Watcher()
-        _current.add(watch)
-        return _current
+        if not _fork_hooks_are_set:
+            os.register_at_fork(
+                before=_block_signals,
+                after_in_parent=_unblock_signals,
+                after_in_child=_forget_in_child,
+            )
+            _fork_hooks_are_set = True
+        watcher = _current or Watcher(watch.settings.signals)
+        _current = watcher
+        try:
+            remarks = watcher.add(watch)
+        except BaseException:
+            watcher.remove(watch)
+            raise
+    # A log may hang, so it is never written with the lock held.
+    for remark in remarks:
+        log.warning(remark)
+    return watcher
 
 
 class Watcher:
-    def __init__(self) -> None:
+    def __init__(self, numbers: Collection[signal.Signals]) -> None:
         self._inbox = SignalInbox()
+        # Taken over first: from then on no Ctrl-C can break into this and leave threads behind.
+        if threading.current_thread() is threading.main_thread():
+            self._inbox.listen(numbers)
         self._members: list[_Member] = []
         self._standing: list[Announcement] = []
         self._posted: deque[Announcement] = deque()
         self._unreported: list[Announcement] = []
         self._parting: Departure | None = None
-        self._sources: list[_NoticeSource] | None = None
+        self._sources: dict[tuple[str, str], list[_NoticeSource]] = {}
         self._node_expiry: ExpiryClock | None = None
         self._first_ctrl_c: float | None = None
         self._closing = False
-        self._too_late: Arrival | None = None
+        self._too_late: list[Arrival] = []
+        self._teller = Standby("outlast-callbacks")
+        self._exit = Exit()
         self._thread = threading.Thread(target=self._run, name="outlast-watcher", daemon=True)
         self._thread.start()
 
-    def add(self, watch: Watch) -> None:
-        with _lock:
-            derived = _if_credible(derived_expiry(watch.settings))
-            self._members.append(_Member(watch, derived_expiry=derived))
-            self._listen()
-            if watch.settings.signals and not self._inbox.listening:
-                log.warning(
-                    "This guard was opened outside the main thread, where Python delivers no "
-                    "signals: it hears the metadata server, an expiry and interrupt(), but no "
-                    "SIGTERM. Open a guard in the main thread as well."
-                )
-            self._start_sources(watch.settings)
-            for announcement in self._standing:
-                watch.receive(announcement)
+    @property
+    def is_current(self) -> bool:
+        """False once it has ended, and in a forked child, which it does not watch."""
+        return self is _current
+
+    def add(self, watch: Watch) -> list[str]:
+        """Watch over this guard too; returns what the user should be told. Lock held."""
+        remarks = []
+        derived: ExpiryClock | None = None
+        if watch.settings.max_run_seconds is not None:
+            derived = BootExpiry(max_run_seconds=watch.settings.max_run_seconds)
+            if not is_credible(derived):
+                remarks.append(_incredible(derived))
+                derived = None
+        self._members.append(_Member(watch, derived_expiry=derived))
+        self._listen()
+        if deaf := self._inbox.not_heard(watch.settings.signals):
+            names = ", ".join(number.name for number in deaf)
+            remarks.append(
+                "This guard was opened outside the main thread, where Python lets no signal be "
+                f"taken over: it does not hear {names}, only the metadata server, an expiry and "
+                "interrupt(). Open a guard for these signals in the main thread as well."
+            )
+        self._start_sources(watch.settings)
+        for announcement in self._standing:
+            watch.receive(announcement)
         self._inbox.wake()
+        return remarks
 
     def remove(self, watch: Watch) -> None:
         """Stop watching this guard. A notice from outside stands until the process is gone."""
         global _current
         with _lock:
-            if self is not _current:
+            if not self.is_current:
                 return
             self._members = [m for m in self._members if m.watch is not watch]
             if not self._members:
+                self._first_ctrl_c = None
                 self._standing = [a for a in self._standing if a.source.is_outside]
             if watch.notice is not None and watch.notice.source.is_outside:
-                self._parting = _earliest(self._parting, watch.departure(cut_off=False))
-            # A repeated SIGTERM must not kill what the first one allowed to finish.
-            if self._parting is None:
-                self._listen()
-            if self._members or self._parting is not None or self._inbox.listening:
-                return
-            self._closing = True
-            _current = None
-        self._close()
+                self._parting = _earliest(self._parting, watch.departure())
+            try:
+                # A repeated SIGTERM must not kill what the first one allowed to finish.
+                if self._parting is None:
+                    self._listen()
+            finally:
+                # Giving Ctrl-C back may raise it at once.
+                self._closing = not (self._members or self._parting or self._inbox.listening)
+                if self._closing:
+                    _current = None
+                    self._inbox.wake()
+        if self._closing:
+            self._thread.join()
 
     def announce(self, announcement: Announcement) -> None:
         """Have all guards told, and return once they are.
@@ -136,18 +174,6 @@ class Watcher:
         self._inbox.listen(())
         self._inbox.close()
 
-    def _close(self) -> None:
-        for source in self._sources or ():
-            source.close()
-        self._inbox.wake()
-        self._thread.join()
-        unheard = [self._too_late, *self._inbox.drain()]
-        self._inbox.close()
-        # These came while the guard was closing: they belong to whoever was there before it.
-        for arrival in unheard:
-            if arrival is not None:
-                signal.raise_signal(arrival.number)
-
     def _listen(self) -> None:
         numbers = {number for m in self._members for number in m.watch.settings.signals}
         if threading.current_thread() is threading.main_thread():
@@ -155,77 +181,100 @@ class Watcher:
         self._inbox.abandoned = not numbers
 
     def _start_sources(self, settings: GuardSettings) -> None:
-        if self._sources is not None:
-            return
-        self._sources = []
         # Imported here, because HTTP and TLS cost more than all the rest and few processes ask.
-        if settings.metadata_host is not None:
+        host, node = settings.metadata_host, settings.node_name
+        if host is not None and ("metadata", host) not in self._sources:
             from outlast.interruption.metadata import MAINTENANCE, PREEMPTED, MetadataPoll
 
-            self._sources += [
-                MetadataPoll(settings.metadata_host, PREEMPTED, self._on_preempted),
-                MetadataPoll(settings.metadata_host, MAINTENANCE, self._on_maintenance),
-            ]
-        if settings.node_name is not None and settings.expires_at is None:
+            self._start(
+                ("metadata", host),
+                MetadataPoll(host, PREEMPTED, self._on_preempted),
+                MetadataPoll(host, MAINTENANCE, self._on_maintenance),
+            )
+        if node is not None and settings.expires_at is None and ("node", node) not in self._sources:
             from outlast.interruption.node import NodeExpiryLookup
 
-            self._sources.append(NodeExpiryLookup(settings.node_name, self._on_node_expiry))
-        for source in self._sources:
+            self._start(("node", node), NodeExpiryLookup(node, self._on_node_expiry))
+
+    def _start(self, key: tuple[str, str], *sources: _NoticeSource) -> None:
+        started = self._sources[key] = []
+        for source in sources:
             source.start()
+            started.append(source)
 
     def _run(self) -> None:
-        while True:
-            arrival = self._inbox.receive(self._seconds_to_next_event())
-            with _lock:
-                if self._closing:
-                    self._too_late = arrival
-                    return
-                if arrival is not None:
-                    self._on_arrival(arrival)
-                while self._posted:
-                    self._tell_guards(self._posted[0])
-                    self._posted.popleft()
-                self._check_expiry()
-                unreported, self._unreported = self._unreported, []
-                members = list(self._members)
-                departure = self._departure()
+        try:
+            while not self._closing:
+                try:
+                    self._look()
+                except Exception:
+                    # A fault of ours must not end the keeper of the deadline, nor spin.
+                    self._teller.do(lambda: log.exception("The watcher stumbled."))
+                    time.sleep(_CLOCK_CHECK_SECONDS / 100)
+        finally:
+            self._end()
+
+    def _look(self) -> None:
+        arrival = self._inbox.receive(self._seconds_to_next_event())
+        with _lock:
+            if self._closing:
+                self._too_late += [arrival] if arrival is not None else []
+                return
             if arrival is not None:
-                self._inbox.confirm(arrival)
-            self._tell(unreported, [m.watch for m in members])
-            if departure is not None and departure.at <= time.monotonic():
-                last_acts = [call for m in reversed(members) for call in m.watch.last_resort()]
-                leave(departure, "The work did not end in time: leaving.", last_acts)
+                self._on_arrival(arrival)
+            while self._posted:
+                self._tell_guards(self._posted[0])
+                self._posted.popleft()
+            self._check_expiry()
+            unreported, self._unreported = self._unreported, []
+            watches = [member.watch for member in self._members]
+            departure = self._departure()
+        if arrival is not None:
+            self._inbox.confirm(arrival)
+        self._tell(unreported, watches)
+        if departure is not None and departure.at <= time.monotonic():
+            last_acts = [call for watch in reversed(watches) for call in watch.last_resort()]
+            self._exit.leave(departure, "The work did not end in time: leaving.", last_acts)
+
+    def _end(self) -> None:
+        """Let go of everything, in this thread, where no exception of the program's prevents it."""
+        self._teller.close()
+        self._exit.close()
+        for sources in self._sources.values():
+            for source in sources:
+                source.close()
+        unheard = [*self._too_late, *self._inbox.drain()]
+        # These came while the guard was closing: they belong to whoever was there before it.
+        for number in self._inbox.owed(unheard):
+            os.kill(os.getpid(), number)
+        self._inbox.close()
+        self._teller.join(_JOIN_SECONDS_MAX)
+        self._exit.join(_JOIN_SECONDS_MAX)
 
     def _tell(self, unreported: list[Announcement], watches: list[Watch]) -> None:
         """Log and call back in another thread: either may hang, and this one keeps the deadline."""
-        waiting = [watch for watch in watches if watch.has_callbacks_due()]
-        if not unreported and not waiting:
-            return
-        thread = threading.Thread(
-            target=_report_and_call_back,
-            args=(unreported, watches, waiting),
-            name="outlast-callbacks",
-            daemon=True,
-        )
-        # Without memory for a thread, the notice stands all the same and the deadline is kept.
-        with contextlib.suppress(RuntimeError):
-            thread.start()
+        for announcement in unreported:
+            left = format_duration(min((watch.remaining() for watch in watches), default=0.0))
+            self._teller.do(lambda a=announcement, left=left: _report(a, left))  # type: ignore[misc]  # defaults bind the loop's values
+        for watch in watches:
+            if watch.has_callbacks_due():
+                self._teller.do(watch.call_back)
 
-    def _seconds_to_next_event(self) -> float | None:
+    def _seconds_to_next_event(self) -> float:
         with _lock:
-            waits = []
+            waits = [_WAIT_SECONDS_MAX]
             departure = self._departure()
             if departure is not None:
                 waits.append(departure.at - time.monotonic())
             for member, clock in self._running_clocks():
                 ahead_seconds = clock.seconds_left() - member.watch.settings.grace_seconds
                 waits.append(min(ahead_seconds, _CLOCK_CHECK_SECONDS))
-        return max(0.0, min(waits)) if waits else None
+        return max(0.0, min(waits))
 
     def _departure(self) -> Departure | None:
         departure = self._parting
         for member in self._members:
-            departure = _earliest(departure, member.watch.departure(cut_off=True))
+            departure = _earliest(departure, member.watch.departure())
         return departure
 
     def _tell_guards(self, announcement: Announcement) -> None:
@@ -238,21 +287,15 @@ class Watcher:
         number = arrival.number
         if not any(number in member.watch.settings.signals for member in self._members):
             return
-        if number != signal.SIGINT:
-            name = signal.Signals(number).name
-            self._tell_guards(
-                Announcement(source=Source.SIGNAL, reason=name, arrived=arrival.moment)
-            )
-            return
-        if self._first_ctrl_c is None:
-            self._first_ctrl_c = arrival.moment
-        elif arrival.moment - self._first_ctrl_c >= _SECOND_CTRL_C_SECONDS:
-            innermost = self._members[-1].watch.departure(cut_off=True)
-            assert innermost is not None, "The first Ctrl-C gave every guard a notice."
-            leave(innermost, "A second Ctrl-C: leaving at once.", [])
-        self._tell_guards(
-            Announcement(source=Source.KEYBOARD, reason="SIGINT", arrived=arrival.moment)
-        )
+        source = Source.KEYBOARD if number == signal.SIGINT else Source.SIGNAL
+        if source is Source.KEYBOARD:
+            first, self._first_ctrl_c = self._first_ctrl_c, self._first_ctrl_c or arrival.moment
+            departure = self._members[-1].watch.departure()
+            repeated = first is not None and arrival.moment - first >= _SECOND_CTRL_C_SECONDS
+            if repeated and departure is not None:
+                self._exit.leave(departure, "A second Ctrl-C: leaving at once.", [])
+        name = signal.Signals(number).name
+        self._tell_guards(Announcement(source=source, reason=name, arrived=arrival.moment))
 
     def _on_preempted(self, value: str) -> None:
         if value == "TRUE":
@@ -273,9 +316,12 @@ class Watcher:
 
     def _on_node_expiry(self, expires_at: datetime) -> None:
         clock = WallExpiry(expires_at=expires_at, source="the node's termination time")
-        with _lock:
-            self._node_expiry = _if_credible(clock)
-        self._inbox.wake()
+        if is_credible(clock):
+            with _lock:
+                self._node_expiry = clock
+            self._inbox.wake()
+        else:
+            log.warning(_incredible(clock))
 
     def _running_clocks(self) -> list[tuple[_Member, ExpiryClock]]:
         clocks = []
@@ -304,43 +350,41 @@ class Watcher:
             self._unreported.append(announcement)
 
 
+def _block_signals() -> None:
+    """Before a fork: what is sent to the child must not arrive through the parent's handlers."""
+    if _current is not None:
+        _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+
+def _unblock_signals() -> None:
+    before = getattr(_masks, "before", None)
+    if before is not None:
+        _masks.before = None
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _forget_in_child() -> None:
     global _lock, _current
     _lock = threading.RLock()
     watcher, _current = _current, None
     if watcher is not None:
         watcher.forget_in_child()
+    _unblock_signals()
 
 
 def _earliest(one: Departure | None, other: Departure | None) -> Departure | None:
     return min((d for d in (one, other) if d is not None), key=lambda d: d.at, default=None)
 
 
-def _if_credible(clock: ExpiryClock | None) -> ExpiryClock | None:
-    if clock is None or is_credible(clock):
-        return clock
-    log.warning(
-        "This machine should have gone %s ago by %s, but runs: that clock is not for this "
-        "machine, and is ignored.",
-        format_duration(-clock.seconds_left()),
-        clock.source,
+def _incredible(clock: ExpiryClock) -> str:
+    return (
+        f"This machine should have gone {format_duration(-clock.seconds_left())} ago by "
+        f"{clock.source}, but runs: that clock is not for this machine, and is ignored."
     )
-    return None
 
 
-def _report_and_call_back(
-    unreported: list[Announcement], watches: list[Watch], waiting: list[Watch]
-) -> None:
-    for announcement in unreported:
-        _report(announcement, watches)
-    for watch in waiting:
-        watch.call_back()
-
-
-def _report(announcement: Announcement, watches: list[Watch]) -> None:
+def _report(announcement: Announcement, left: str) -> None:
     fields = {"source": announcement.source.value, "reason": announcement.reason}
-    ends = [end.at for watch in watches if (end := watch.departure(cut_off=True)) is not None]
-    left = format_duration(max(0.0, min(ends, default=0.0) - time.monotonic()))
     if announcement.source is Source.MAINTENANCE:
         log.warning("Maintenance of this host is announced: a save is asked for.", extra=fields)
     elif announcement.source is Source.KEYBOARD:

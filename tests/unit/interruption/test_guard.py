@@ -55,6 +55,24 @@ def test_a_guard_can_be_used_again() -> None:
         assert guard.exit_code == 0
 
 
+def test_a_guard_that_is_used_again_keeps_its_callbacks() -> None:
+    seen: list[str] = []
+    guard = Guard()
+    guard.on_notice(lambda notice: seen.append(notice.reason))
+    for reason in ("first", "second"):
+        with guard:
+            guard.interrupt(reason)
+
+    assert seen == ["first", "second"]
+
+
+def test_waiting_for_as_long_as_there_is_time_is_possible() -> None:
+    with Guard() as guard:
+        threading.Timer(0.05, guard.interrupt, ["now"]).start()
+
+        assert guard.wait(guard.remaining())
+
+
 def test_an_open_guard_cannot_be_opened_again() -> None:
     guard = Guard()
     with guard, pytest.raises(RuntimeError, match="open already"), guard:
@@ -202,6 +220,21 @@ def test_outside_the_main_thread_it_says_what_it_cannot_hear(
 
     assert interrupted == [True]
     assert "outside the main thread" in caplog.text
+
+
+def test_a_signal_that_a_thread_s_guard_cannot_take_over_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def work() -> None:
+        with Guard(signals=["SIGTERM", "SIGUSR1"]):
+            pass
+
+    with Guard():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    assert "it does not hear SIGUSR1," in caplog.text
 
 
 def test_a_guard_in_a_thread_shares_the_signals_of_one_in_the_main_thread(

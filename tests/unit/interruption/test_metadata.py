@@ -85,6 +85,15 @@ def test_announced_maintenance_asks_for_a_save_and_not_for_departure(
         assert guard.exit_code == 0
 
 
+def test_a_nested_guard_can_bring_the_metadata_server(server: MetadataServer) -> None:
+    with Guard(), Guard(metadata_host=server.host):
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
+        while not server.requests and time.monotonic() < give_up_at:
+            time.sleep(0.01)
+
+        assert server.requests
+
+
 def test_a_live_migration_asks_for_nothing(server: MetadataServer) -> None:
     server.set(MAINTENANCE, "MIGRATE_ON_HOST_MAINTENANCE")
     with Guard(metadata_host=server.host) as guard:
