@@ -25,9 +25,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _hears_ctrl_c() -> None:
-    """Undo what a shell does to a test run in the background, or our programs would inherit it."""
+def _hears_signals() -> None:
+    """Undo what a shell or nohup does to a run in the background: our programs would inherit it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

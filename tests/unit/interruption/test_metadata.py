@@ -203,7 +203,7 @@ def test_opening_and_closing_is_not_delayed_by_a_server_that_never_answers() -> 
 
     assert opened - started < 0.1
     assert closed - closing < 0.5
-    assert not [t for t in threading.enumerate() if t.name.startswith("outlast")]
+    assert not [t for t in threading.enumerate() if t.name.startswith("outlast-metadata")]
 
 
 def test_pauses_double_up_to_a_limit() -> None:
