@@ -7,7 +7,7 @@ PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test parts format docs lock bench sizes clean
+.PHONY: help demo test parts format docs lock soak bench sizes clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ docs: $(VENV)/.locked ## Write the generated pages and the API snapshot anew.
 lock: $(VENV)/.locked ## Resolve the dependencies anew into requirements.lock.
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes \
 		--no-header --no-annotate --group dev pyproject.toml --output-file requirements.lock
+
+soak: $(VENV)/.torch parts ## Repeat what only shows itself over many repetitions; takes minutes.
+	$(RUN) -m pytest -m soak
 
 bench: $(VENV)/.locked ## Measure the guard and the wrapper against their limits and peers.
 	$(RUN) -m bench

@@ -22,7 +22,13 @@ _LINE_WISE_PRINT = "import functools; print = functools.partial(print, flush=Tru
 class Program:
     """A process whose output can be awaited line by line. Nothing of it outlives the block."""
 
-    def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        patience_seconds: float = DEADLINE_SECONDS,
+    ) -> None:
+        self._patience_seconds = patience_seconds
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -61,7 +67,7 @@ class Program:
 
     def wait_for(self, text: str) -> str:
         """The next line that holds `text`."""
-        give_up_at = time.monotonic() + DEADLINE_SECONDS
+        give_up_at = time.monotonic() + self._patience_seconds
         while (left := give_up_at - time.monotonic()) > 0:
             try:
                 line = self._new_lines.get(timeout=left)
@@ -82,7 +88,7 @@ class Program:
 
     def wait(self) -> int:
         """The exit code, as a shell would see it, once the process has ended."""
-        code = self._process.wait(DEADLINE_SECONDS)
+        code = self._process.wait(self._patience_seconds)
         # A grandchild that lives on may hold the pipe open.
         self._reader.join(0.5)
         while not self._new_lines.empty():
@@ -108,10 +114,16 @@ def _members_of_session(session: int) -> list[int]:
     return members
 
 
-def python(source: str, *arguments: str, env: Mapping[str, str] | None = None) -> Program:
+def python(
+    source: str,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    patience_seconds: float = DEADLINE_SECONDS,
+) -> Program:
     """A program from Python source, whose `print` writes each line at once and whole."""
     source = _LINE_WISE_PRINT + textwrap.dedent(source)
-    return Program([sys.executable, "-c", source, *arguments], env=env)
+    command = [sys.executable, "-c", source, *arguments]
+    return Program(command, env=env, patience_seconds=patience_seconds)
 
 
 def outlast(*arguments: str, env: Mapping[str, str] | None = None) -> Program:
