@@ -56,5 +56,5 @@ $(VENV)/.locked: requirements.lock pyproject.toml
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.locked
-	$(PIP) install --quiet torch==2.13.0
+	$(PIP) install --quiet torch==2.13.0 torchdata==0.11.0
 	@touch $@

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import outlast
+import outlast.checkpoint.errors
 import outlast.storage
 from outlast.cli.app import app
 from outlast.cli.settings import ALL_SETTINGS
@@ -37,7 +38,7 @@ def settings_page() -> str:
             "keyword beats the variable, which beats the default; an empty variable counts as",
             "unset. `outlast settings` shows the values in force where you run it.",
             "",
-            "| variable | keyword of `Guard` | default | meaning |",
+            "| variable | keyword | default | meaning |",
             "|---|---|---|---|",
             *rows,
             "",

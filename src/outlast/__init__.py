@@ -8,22 +8,40 @@ from importlib import import_module
 # Type checkers know this name; importing it from typing would double the time of this import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from outlast.errors import OutlastError, SettingError
+    from outlast.checkpoint.checkpointer import Checkpointer
+    from outlast.checkpoint.values import value
+    from outlast.errors import Interrupted, OutlastError, SettingError
     from outlast.interruption.children import shield_worker
     from outlast.interruption.guard import Guard
     from outlast.interruption.notice import Notice, Source
+    from outlast.run import Run
 
 __version__ = "0.1.0"
 
-__all__ = ["Guard", "Notice", "OutlastError", "SettingError", "Source", "shield_worker"]
+__all__ = [
+    "Checkpointer",
+    "Guard",
+    "Interrupted",
+    "Notice",
+    "OutlastError",
+    "Run",
+    "SettingError",
+    "Source",
+    "shield_worker",
+    "value",
+]
 
 _HOMES = {
+    "Checkpointer": "outlast.checkpoint.checkpointer",
     "Guard": "outlast.interruption.guard",
+    "Interrupted": "outlast.errors",
     "Notice": "outlast.interruption.notice",
     "OutlastError": "outlast.errors",
+    "Run": "outlast.run",
     "SettingError": "outlast.errors",
     "Source": "outlast.interruption.notice",
     "shield_worker": "outlast.interruption.children",
+    "value": "outlast.checkpoint.values",
 }
 
 

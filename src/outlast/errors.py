@@ -14,6 +14,13 @@ class OutlastError(Exception):
             self.add_note(f"hint: {hint}")
 
 
+class Interrupted(SystemExit):
+    """The run was told to stop and has saved what it could. `code` is what the process leaves with.
+
+    A SystemExit, so that code after the loop never mistakes an eviction for the end of the work.
+    """
+
+
 class SettingError(OutlastError, ValueError):
     """A setting has a value that cannot work. `source` says where the value came from."""
 

@@ -30,6 +30,17 @@ app.command(
     help_epilogue=f"examples:\n{exec_module.EXAMPLES}",
 )
 app.command(
+    "outlast.cli.checkpoints:checkpoints",
+    name="checkpoints",
+    help="List the checkpoints of a run; verify, compare, export or prune them.",
+    help_epilogue="examples:\n"
+    "  outlast checkpoints gs://runs/tiny\n"
+    "  outlast checkpoints ./run --verify\n"
+    "  outlast checkpoints ./run --diff 400 500\n"
+    "  outlast checkpoints ./run --export 500 model.safetensors\n"
+    "  outlast checkpoints ./run --prune --keep-last 2",
+)
+app.command(
     "outlast.cli.settings:settings",
     name="settings",
     help="Show every setting, its value here and where that came from.",

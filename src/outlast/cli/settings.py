@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from outlast._base.settings import Setting
+from outlast.checkpoint.settings import RUN_URL
 from outlast.interruption.guard_settings import GuardSettings
 from outlast.interruption.settings import GUARD_SETTINGS
 
-ALL_SETTINGS = GUARD_SETTINGS
+ALL_SETTINGS: tuple[Setting[object], ...] = (*GUARD_SETTINGS, RUN_URL)
 
 
 class Format(StrEnum):

@@ -1,0 +1,1 @@
+"""Checkpoints beside their peers and the limits of the machine: `python -m bench.checkpoint`."""

@@ -1,0 +1,297 @@
+"""Decide when the next save is due.
+
+Pure: takes measured costs and counted interruptions, returns an interval. It never touches a
+store, reads no clock and keeps nothing in mind. Saves cost the loop time, and an interruption that
+nobody announced costs the work since the last durable save. An announced one ends with a final
+save, so it does not count, unless that save does not fit into the grace period. The reasons stand
+in `docs/explanation/interval.md`.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HOUR_SECONDS = 3600.0
+COSTS_KEPT = 5
+"""So many of the last saves tell what a save costs; their median forgives a slow one or two."""
+
+# Below this ratio the closed form is exact to ten digits, and Newton's method loses some.
+_RATIO_TINY = 1e-8
+# Above it, the exact interval differs from the mean time by less than a float can show.
+_RATIO_HUGE = 30.0
+_NEWTON_ROUNDS = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IntervalPolicy:
+    """How the interval is found: fixed by steps, fixed by seconds, or, with neither, automatic.
+
+    `prior_mean_seconds` is the time between interruptions of any kind that is assumed before one
+    was seen; it counts as much as `prior_weight` interruptions seen. Of these, the share
+    `prior_unannounced_share` comes without a notice. The floor and the
+    ceiling bound the automatic interval.
+    """
+
+    every_steps: int | None = None
+    every_seconds: float | None = None
+    floor_seconds: float = 10.0
+    ceiling_seconds: float = HOUR_SECONDS
+    prior_mean_seconds: float = 3 * HOUR_SECONDS
+    prior_weight: float = 1.0
+    prior_unannounced_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.every_steps is not None and self.every_seconds is not None:
+            raise ValueError("Fix the interval by every_steps or by every_seconds, not by both.")
+        if self.every_steps is not None:
+            _check_count("every_steps", self.every_steps, least=1)
+        if self.every_seconds is not None:
+            _check_above_zero("every_seconds", self.every_seconds)
+        _check_from_zero("floor_seconds", self.floor_seconds)
+        _check_above_zero("ceiling_seconds", self.ceiling_seconds)
+        if self.floor_seconds > self.ceiling_seconds:
+            raise ValueError(
+                f"floor_seconds is {self.floor_seconds!r}, above ceiling_seconds, "
+                f"{self.ceiling_seconds!r}."
+            )
+        _check_above_zero("prior_mean_seconds", self.prior_mean_seconds)
+        _check_above_zero("prior_weight", self.prior_weight)
+        _check_from_zero("prior_unannounced_share", self.prior_unannounced_share)
+        if self.prior_unannounced_share > 1:
+            raise ValueError(
+                f"prior_unannounced_share is {self.prior_unannounced_share!r}; a share is 0 to 1."
+            )
+
+    @property
+    def is_automatic(self) -> bool:
+        return self.every_steps is None and self.every_seconds is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SaveCost:
+    """What one save took.
+
+    `stall_seconds`: the loop stood still. `slow_seconds`: what its steps lost while the save was
+    written behind it (see `slow_seconds`). `durable_seconds`: from staging until the commit.
+    """
+
+    stall_seconds: float
+    durable_seconds: float
+    slow_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_from_zero("stall_seconds", self.stall_seconds)
+        _check_from_zero("durable_seconds", self.durable_seconds)
+        _check_from_zero("slow_seconds", self.slow_seconds)
+
+    @property
+    def loop_seconds(self) -> float:
+        """What the loop lost: the cost in the formula. Time written meanwhile is not lost."""
+        return self.stall_seconds + self.slow_seconds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observed:
+    """The interruptions seen so far, over all attempts, in `running_seconds` of running.
+
+    `announced` ended with a final save; `missed` were announced too, but their final save did not
+    commit; `unannounced` came without a notice.
+    """
+
+    running_seconds: float = 0.0
+    announced: int = 0
+    missed: int = 0
+    unannounced: int = 0
+
+    def __post_init__(self) -> None:
+        _check_from_zero("running_seconds", self.running_seconds)
+        for name in ("announced", "missed", "unannounced"):
+            _check_count(name, getattr(self, name), least=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """Save when `steps` or `seconds` have passed; the other is None. `why` says it to a person."""
+
+    steps: int | None = None
+    seconds: float | None = None
+    why: str
+
+    def is_due(self, *, steps_done: int, steps_saved: int, seconds_since_save: float) -> bool:
+        """Whether to save now.
+
+        `steps_saved` is the number of steps in the last save, 0 without one. Time counts from when
+        the loop went on after it, or from its start. Steps count in whole multiples from 0, so that
+        the same steps are saved however often the run was interrupted in between.
+        """
+        if self.steps is not None:
+            return steps_done // self.steps > steps_saved // self.steps
+        assert self.seconds is not None
+        return steps_done > steps_saved and seconds_since_save >= self.seconds
+
+
+def choose_interval(
+    policy: IntervalPolicy,
+    *,
+    cost: SaveCost | None,
+    observed: Observed,
+    final_fits: bool = True,
+) -> Interval:
+    """The interval from now on. Ask again after each save; in between only `is_due` is needed.
+
+    Without a `cost`, the first save comes at the floor, because it is what measures one. The
+    automatic interval is never shorter than a save takes to become durable, whatever the ceiling:
+    one that follows sooner would only queue up behind it.
+    """
+    if policy.every_steps is not None:
+        return Interval(steps=policy.every_steps, why=f"fixed at {policy.every_steps} steps")
+    if policy.every_seconds is not None:
+        return Interval(seconds=policy.every_seconds, why=f"fixed at {policy.every_seconds:g} s")
+    if cost is None:
+        return Interval(seconds=policy.floor_seconds, why="the floor, until a save was measured")
+    mean_seconds = mean_between_losses(policy, observed, final_fits=final_fits)
+    best_seconds = best_interval(cost.loop_seconds, mean_seconds)
+    why = (
+        f"a save costs the loop {cost.loop_seconds:.3g} s, "
+        f"and work is lost every {mean_seconds / HOUR_SECONDS:.3g} h"
+    )
+    bounded_seconds = min(max(best_seconds, policy.floor_seconds), policy.ceiling_seconds)
+    if cost.durable_seconds > bounded_seconds:
+        why += f"; not sooner than a save is durable, {cost.durable_seconds:.3g} s"
+        return Interval(seconds=cost.durable_seconds, why=why)
+    if bounded_seconds != best_seconds:
+        name = "floor" if bounded_seconds > best_seconds else "ceiling"
+        why += f"; held at the {name} instead of {best_seconds:.3g} s"
+    return Interval(seconds=bounded_seconds, why=why)
+
+
+def mean_between_losses(
+    policy: IntervalPolicy, observed: Observed, *, final_fits: bool = True
+) -> float:
+    """The mean seconds between interruptions that cost work; infinite if none are expected.
+
+    The prior is a gamma distribution of their rate, to which what was observed is added: its mean
+    is (expected + seen) / (time assumed + time observed). If no final save fits into the grace
+    period (`final_fits` is false), announced interruptions cost work as well.
+    """
+    share = policy.prior_unannounced_share if final_fits else 1.0
+    lossy = observed.unannounced + observed.missed
+    if not final_fits:
+        lossy += observed.announced
+    count = policy.prior_weight * share + lossy
+    seconds = policy.prior_weight * policy.prior_mean_seconds + observed.running_seconds
+    return seconds / count if count > 0 else math.inf
+
+
+def typical_cost(costs: Sequence[SaveCost], *, last: int = COSTS_KEPT) -> SaveCost | None:
+    """The median of the last few saves, part by part; None if there was no save."""
+    _check_count("last", last, least=1)
+    recent = costs[-last:]
+    if not recent:
+        return None
+    return SaveCost(
+        stall_seconds=statistics.median(cost.stall_seconds for cost in recent),
+        slow_seconds=statistics.median(cost.slow_seconds for cost in recent),
+        durable_seconds=statistics.median(cost.durable_seconds for cost in recent),
+    )
+
+
+def slow_seconds(*, steps: int, seconds: float, step_seconds: float) -> float:
+    """What `steps` lost that took `seconds` during a write, if one mostly takes `step_seconds`."""
+    _check_count("steps", steps, least=0)
+    _check_from_zero("seconds", seconds)
+    _check_from_zero("step_seconds", step_seconds)
+    return max(0.0, seconds - steps * step_seconds)
+
+
+def useful_share(
+    interval_seconds: float,
+    *,
+    save_seconds: float,
+    mean_seconds: float,
+    durable_seconds: float = 0.0,
+) -> float:
+    """The exact share of the running time that yields lasting work, restarts left aside.
+
+    Interruptions come at random, `mean_seconds` apart on average. A save costs the loop
+    `save_seconds`, and keeps the work before it once it is durable, `durable_seconds` later.
+    """
+    _check_above_zero("interval_seconds", interval_seconds)
+    _check_from_zero("save_seconds", save_seconds)
+    _check_mean(mean_seconds)
+    _check_from_zero("durable_seconds", durable_seconds)
+    if mean_seconds == math.inf:
+        return interval_seconds / (interval_seconds + save_seconds)
+    # Each whole cycle before an interruption counts: the chance of k of them is a geometric series.
+    cycle = (interval_seconds + save_seconds) / mean_seconds
+    # exp(-cycle) / (1 - exp(-cycle)) is 1 / expm1(cycle), and cannot overflow.
+    cycles_kept = math.exp(-cycle - durable_seconds / mean_seconds) / -math.expm1(-cycle)
+    return interval_seconds / mean_seconds * cycles_kept
+
+
+def best_interval(save_seconds: float, mean_seconds: float) -> float:
+    """The work between two saves at which `useful_share` is greatest.
+
+    `young` and `daly` approximate this; here their error is removed, which is above 1 % only where
+    a save costs more than half the mean time. How long a save takes to become durable is not asked
+    for: it lowers the useful share by the same factor at every interval.
+    """
+    ratio = _ratio(save_seconds, mean_seconds)
+    if ratio == 0:
+        return math.inf if mean_seconds == math.inf and save_seconds > 0 else 0.0
+    if ratio < _RATIO_TINY:
+        return daly(save_seconds, mean_seconds)
+    if ratio > _RATIO_HUGE:
+        return mean_seconds
+    # Newton's method on log(1 - x) + x + ratio = 0, where x is the interval over the mean time.
+    x = daly(ratio, 1.0) if ratio < 2 else 1 - math.exp(-1 - ratio)
+    for _ in range(_NEWTON_ROUNDS):
+        x += (1 - x) / x * (math.log1p(-x) + x + ratio)
+    return x * mean_seconds
+
+
+def young(save_seconds: float, mean_seconds: float) -> float:
+    """Young's interval of 1974, good while a save is far shorter than the mean time."""
+    if _ratio(save_seconds, mean_seconds) == 0 and save_seconds == 0:
+        return 0.0
+    return math.sqrt(2 * save_seconds * mean_seconds)
+
+
+def daly(save_seconds: float, mean_seconds: float) -> float:
+    """Daly's interval of 2006: Young's, corrected for saves that are not short."""
+    ratio = _ratio(save_seconds, mean_seconds)
+    if ratio >= 2:
+        return mean_seconds
+    first = young(save_seconds, mean_seconds)
+    if first == math.inf:
+        return first
+    half = ratio / 2
+    return first * (1 + math.sqrt(half) / 3 + half / 9) - save_seconds
+
+
+def _ratio(save_seconds: float, mean_seconds: float) -> float:
+    _check_from_zero("save_seconds", save_seconds)
+    _check_mean(mean_seconds)
+    return save_seconds / mean_seconds
+
+
+def _check_mean(mean_seconds: float) -> None:
+    """Infinite is fine: no interruption is expected."""
+    if mean_seconds != math.inf:
+        _check_above_zero("mean_seconds", mean_seconds)
+
+
+def _check_above_zero(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} is {value!r}; a finite number above 0 is expected.")
+
+
+def _check_from_zero(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} is {value!r}; a finite number from 0 is expected.")
+
+
+def _check_count(name: str, value: object, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} is {value!r}; a whole number from {least} is expected.")

@@ -1,0 +1,37 @@
+"""The random generators that come along with every checkpoint, without being asked for.
+
+Python's, NumPy's and torch's global ones, and CUDA's. JAX keeps its keys in the program's state.
+"""
+
+import random
+import sys
+from typing import Any
+
+from outlast.checkpoint.values import value
+
+
+def generators() -> value:
+    """The generators that the program has loaded, as a part of the state."""
+    return value(_get, _set)
+
+
+def _get() -> dict[str, object]:
+    states: dict[str, object] = {"python": random.getstate()}
+    if (numpy := sys.modules.get("numpy")) is not None:
+        states["numpy"] = numpy.random.get_state(legacy=False)
+    if (torch := sys.modules.get("torch")) is not None:
+        states["torch"] = torch.get_rng_state()
+        if torch.cuda.is_initialized():
+            states["cuda"] = torch.cuda.get_rng_state_all()
+    return states
+
+
+def _set(states: Any) -> None:
+    random.setstate(states["python"])
+    if "numpy" in states:
+        sys.modules["numpy"].random.set_state(states["numpy"])
+    if "torch" in states:
+        torch = sys.modules["torch"]
+        torch.set_rng_state(states["torch"])
+        if "cuda" in states and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(states["cuda"])

@@ -1,0 +1,67 @@
+"""Write arrays as a safetensors file, the format that other tools read.
+
+By hand, because it is a header and bytes, and the arrays here may belong to any library.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from outlast.checkpoint.arrays import Bytes
+from outlast.checkpoint.errors import CheckpointError
+
+_NAMES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "<f8": "F64",
+    "<f4": "F32",
+    "<f2": "F16",
+    "<i8": "I64",
+    "<i4": "I32",
+    "<i2": "I16",
+    "|i1": "I8",
+    "<u8": "U64",
+    "<u4": "U32",
+    "<u2": "U16",
+    "|u1": "U8",
+    "|b1": "BOOL",
+}
+
+
+def write_safetensors(path: Path, arrays: Mapping[str, tuple[str, tuple[int, ...], Bytes]]) -> None:
+    """Write the arrays. If killed: the file is there whole, or as it was before."""
+    header: dict[str, object] = {}
+    at = 0
+    for name, (dtype, shape, data) in arrays.items():
+        if dtype not in _NAMES:
+            raise CheckpointError(
+                f"{name!r} has the dtype {dtype!r}, which safetensors does not know.",
+                hint="Resume the run and export this array yourself.",
+            )
+        span = [at, at + len(data)]
+        header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": span}
+        at += len(data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with aside.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, _, data in arrays.values():
+            file.write(data.data)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)

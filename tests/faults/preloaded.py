@@ -1,0 +1,11 @@
+"""What the server of `lives` loads before it forks: the slow imports, and nothing that starts."""
+
+from pathlib import Path
+
+import torch
+
+from tests.faults.training import Plan, Training
+
+torch.set_num_threads(1)
+# The first optimizer imports a good part of torch, which every life would do again.
+Training(Plan(url="", result=Path()))

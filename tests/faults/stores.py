@@ -1,0 +1,121 @@
+"""Stores that fail, hang or kill the process, around a real one."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import pytest
+
+from outlast.checkpoint import checkpointer
+from outlast.storage import ROUTINE, Buffer, Entry, Limits, StorageError, Store, open_store
+
+
+class AroundStore:
+    """Passes everything on; `before` and `after` are told of each change, as it is made."""
+
+    def __init__(self, store: Store) -> None:
+        self.inner = store
+
+    @property
+    def url(self) -> str:
+        return self.inner.url
+
+    def before(self, name: str, limits: Limits) -> None:
+        """Called before an object is created or deleted."""
+
+    def after(self, name: str) -> None:
+        """Called once that is durable."""
+
+    def create(self, name: str, parts: Sequence[Buffer], *, limits: Limits = ROUTINE) -> None:
+        self.before(name, limits)
+        self.inner.create(name, parts, limits=limits)
+        self.after(name)
+
+    def read(
+        self, name: str, *, start: int = 0, length: int | None = None, limits: Limits = ROUTINE
+    ) -> bytes:
+        return self.inner.read(name, start=start, length=length, limits=limits)
+
+    def read_into(
+        self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
+    ) -> None:
+        self.inner.read_into(name, buffer, start=start, limits=limits)
+
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
+        return self.inner.list(prefix, limits=limits)
+
+    def delete(self, names: Iterable[str], *, limits: Limits = ROUTINE) -> None:
+        for name in names:
+            self.before(name, limits)
+            self.inner.delete([name], limits=limits)
+            self.after(name)
+
+
+class KillingStore(AroundStore):
+    """Kills this process at the given boundary: 0 is before the first change, 1 after it."""
+
+    def __init__(self, store: Store, boundary: int) -> None:
+        super().__init__(store)
+        self._left = boundary
+        self._lock = threading.Lock()
+
+    def before(self, name: str, limits: Limits) -> None:
+        self._count(f"before {name}")
+
+    def after(self, name: str) -> None:
+        self._count(f"after {name}")
+
+    def _count(self, where: str) -> None:
+        with self._lock:
+            if self._left == 0:
+                os.write(1, f"killed {where}\n".encode())
+                os.kill(os.getpid(), signal.SIGKILL)
+            self._left -= 1
+
+
+class FailingStore(AroundStore):
+    """Raises `error` for changes of names that start with `prefix`, while it is set."""
+
+    def __init__(self, store: Store, prefix: str) -> None:
+        super().__init__(store)
+        self.error: StorageError | None = None
+        self._prefix = prefix
+
+    def before(self, name: str, limits: Limits) -> None:
+        if self.error is not None and name.startswith(self._prefix):
+            raise self.error
+
+
+class SlowStore(AroundStore):
+    """Takes `seconds` for each pack from the given number on, whatever the limits say."""
+
+    def __init__(self, store: Store, seconds: float, packs_before: int = 0) -> None:
+        super().__init__(store)
+        self._seconds = seconds
+        self._fast_left = packs_before
+
+    def before(self, name: str, limits: Limits) -> None:
+        if name.startswith("packs/"):
+            self._fast_left -= 1
+            if self._fast_left < 0:
+                time.sleep(self._seconds)
+
+
+def install(wrap: Callable[[Store], Store]) -> None:
+    """Have every checkpointer of this process open its store through `wrap`."""
+    checkpointer.open_store = lambda url: wrap(open_store(url))  # type: ignore[attr-defined]
+
+
+def install_killing(boundary: int) -> None:
+    install(lambda store: KillingStore(store, boundary))
+
+
+def install_slow(seconds: float, packs_before: int) -> None:
+    install(lambda store: SlowStore(store, seconds, packs_before))
+
+
+def wrapped(patch: pytest.MonkeyPatch, wrap: Callable[[Store], Store]) -> None:
+    """As `install`, for the length of a test."""
+    patch.setattr(checkpointer, "open_store", lambda url: wrap(open_store(url)))
