@@ -732,3 +732,25 @@ def test_a_forked_child_that_leaves_the_block_is_not_held_up() -> None:
     """
     with python(source) as program:
         assert float(program.wait_for("child took").split()[2]) < 0.5
+
+
+def test_a_thousand_guards_leave_no_thread_descriptor_or_handler_behind() -> None:
+    source = """
+        import os, signal, threading, outlast
+
+        def resources():
+            handlers = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+            return threading.active_count(), len(os.listdir("/dev/fd")), handlers
+
+        with outlast.Guard():
+            pass
+        before = resources()
+        for number in range(1000):
+            with outlast.Guard() as guard:
+                if number % 10 == 0:
+                    guard.interrupt("now and then")
+        assert resources() == before, (before, resources())
+        print("nothing left")
+    """
+    with python(source) as program:
+        program.wait_for("nothing left")

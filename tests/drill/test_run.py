@@ -90,7 +90,7 @@ def test_a_run_killed_at_random_instants_ends_bit_identical(
 def test_a_run_killed_before_and_after_every_write_ends_bit_identical(
     tmp_path: Path, calm: Path
 ) -> None:
-    plan = plan_in(tmp_path, every_steps=1)
+    plan = plan_in(tmp_path, every_steps=2)
     log = tmp_path / "log"
     code, boundary = 137, 0
 

@@ -12,6 +12,23 @@ from collections.abc import Iterator
 BUCKET = "outlast-test"
 _START_SECONDS_MAX = 15.0
 
+# One request at a time: moto looks whether an object is there and then writes it, so that two
+# threads of it may both win a race that S3 decides.
+_PROGRAM = """
+import sys, threading
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+
+moto = DomainDispatcherApplication(create_backend_app)
+turn = threading.Lock()
+
+def serial(environ, start_response):
+    with turn:
+        return list(moto(environ, start_response))
+
+run_simple("127.0.0.1", int(sys.argv[1]), serial, threaded=True)
+"""
+
 
 @contextlib.contextmanager
 def running_moto() -> Iterator[str]:
@@ -19,7 +36,7 @@ def running_moto() -> Iterator[str]:
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
     with subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        [sys.executable, "-c", _PROGRAM, str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -182,26 +181,6 @@ def test_a_handler_installed_later_keeps_its_place() -> None:
         assert signal.getsignal(signal.SIGUSR2) is theirs
     finally:
         signal.signal(signal.SIGUSR2, before)
-
-
-def test_a_thousand_guards_leave_no_thread_descriptor_or_handler_behind() -> None:
-    def resources() -> tuple[int, int, object]:
-        return (
-            threading.active_count(),
-            len(list(Path("/dev/fd").iterdir())),
-            signal.getsignal(signal.SIGTERM),
-        )
-
-    with Guard():
-        pass
-    before = resources()
-
-    for number in range(1000):
-        with Guard() as guard:
-            if number % 10 == 0:
-                guard.interrupt("now and then")
-
-    assert resources() == before
 
 
 def test_outside_the_main_thread_it_says_what_it_cannot_hear(
