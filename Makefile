@@ -34,7 +34,7 @@ docs: $(VENV)/.locked ## Write the generated pages and the API snapshot anew.
 
 lock: $(VENV)/.locked ## Resolve the dependencies anew into requirements.lock.
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes \
-		--no-header --no-annotate --group dev pyproject.toml --output-file requirements.lock
+		--no-header --no-annotate --all-extras --group dev pyproject.toml --output-file requirements.lock
 
 soak: $(VENV)/.torch parts ## Repeat what only shows itself over many repetitions; takes minutes.
 	$(RUN) -m pytest -m soak

@@ -33,7 +33,7 @@ def main() -> int:
     code, lines = run("evicted", evict_at="step 1200 ")
     if code != INTERRUPTED:
         return fail(f"The evicted run left with {code} instead of {INTERRUPTED}.", lines)
-    print(f"  SIGTERM at step 1200: {lines[-1]}")
+    print(f"  SIGTERM at step 1200: saved, and left with {code}")
 
     print("Starting it again, as a Job would ...")
     code, lines = run("evicted")

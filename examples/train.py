@@ -6,8 +6,6 @@ It saves now and then and when it is told to stop, and resumes at the exact step
 of the optimizer and the random generator. Interrupted or not, the result is the same to the bit.
 """
 
-import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,36 +15,25 @@ import numpy as np
 import outlast
 
 STEPS = 3000
-SAVE_EVERY = 500
 BATCH = 64
 # Any, because NumPy's own annotations take the names of arrays for options of `savez`.
 Arrays = dict[str, Any]
 
 
-def main(folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    checkpoint = folder / "checkpoint.npz"
+def main(folder: Path) -> None:
     points, labels = two_spirals()
     rng = np.random.default_rng(7)
-    state = initial_state(rng)
-    first = resume(checkpoint, state, rng)
-    print(f"starting at step {first}", flush=True)
-
-    loss = float("nan")
-    with outlast.Guard() as guard:
-        for step in range(first, STEPS):
+    weights = initial_weights(rng)
+    state = {"weights": weights, "rng": rng, "loss": 0.0}
+    with outlast.Run(folder / "run", state, every_steps=500) as run:
+        print(f"starting at step {run.step}", flush=True)
+        for step in run.steps(STEPS):
             rows = rng.integers(len(points), size=BATCH)
-            loss = train_one_step(state, points[rows], labels[rows], step)
+            state["loss"] = train_one_step(weights, points[rows], labels[rows], step)
             if step % 100 == 0:
-                print(f"step {step} loss {loss:.4f}", flush=True)
-            if guard.interrupted or (step + 1) % SAVE_EVERY == 0:
-                save(checkpoint, state, rng, step + 1)
-            if guard.interrupted:
-                print(f"saved after step {step}, leaving with {guard.exit_code}", flush=True)
-                return guard.exit_code
-    np.savez(folder / "model.npz", **{k: v for k, v in state.items() if k.startswith("weight")})
-    print(f"finished, loss {loss:.4f}", flush=True)
-    return 0
+                print(f"step {step} loss {state['loss']:.4f}", flush=True)
+    np.savez(folder / "model.npz", **{k: v for k, v in weights.items() if k.startswith("weight")})
+    print(f"finished, loss {state['loss']:.4f}", flush=True)
 
 
 def two_spirals(count: int = 400) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +45,7 @@ def two_spirals(count: int = 400) -> tuple[np.ndarray, np.ndarray]:
     return points + rng.normal(scale=0.01, size=points.shape), arm.astype(float)
 
 
-def initial_state(rng: np.random.Generator, width: int = 64) -> Arrays:
+def initial_weights(rng: np.random.Generator, width: int = 64) -> Arrays:
     shapes = {"weight1": (3, width), "weight2": (width + 1, width), "weight3": (width + 1, 1)}
     state = {name: rng.normal(size=s) * np.sqrt(2 / s[0]) for name, s in shapes.items()}
     for name, shape in shapes.items():
@@ -93,30 +80,7 @@ def adam(state: Arrays, name: str, gradient: np.ndarray, step: int, rate: float 
     state[name] -= rate * corrected / scale
 
 
-def save(checkpoint: Path, state: Arrays, rng: np.random.Generator, step: int) -> None:
-    """Replace the checkpoint. If killed: the previous one stays whole."""
-    aside = checkpoint.with_suffix(".new")
-    with aside.open("wb") as file:
-        position = json.dumps({"step": step, "rng": rng.bit_generator.state})
-        np.savez(file, position=np.array(position), **state)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(checkpoint)
-
-
-def resume(checkpoint: Path, state: Arrays, rng: np.random.Generator) -> int:
-    """Fill the state from the checkpoint, if there is one, and return the step to start at."""
-    if not checkpoint.exists():
-        return 0
-    with np.load(checkpoint, allow_pickle=False) as saved:
-        position = json.loads(str(saved["position"]))
-        for name, array in state.items():
-            array[...] = saved[name]
-    rng.bit_generator.state = position["rng"]
-    return int(position["step"])
-
-
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python examples/train.py RUN_FOLDER")
-    sys.exit(main(Path(sys.argv[1])))
+    main(Path(sys.argv[1]))

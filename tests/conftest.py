@@ -2,11 +2,14 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
 
 from tests.parts import PARTS
+from tests.servers.gcs import running_gcs
+from tests.servers.moto import running_moto
 
 
 @cache
@@ -29,6 +32,18 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("CI") == "true" and reporter is not None and reporter.stats.get("skipped"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    with running_moto() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def gcs_server(s3_server: str) -> Iterator[str]:
+    with running_gcs(s3_server) as url:
+        yield url
 
 
 @pytest.fixture(autouse=True, scope="session")

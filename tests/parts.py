@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,8 +21,8 @@ class Part:
     works: Callable[[], bool]
 
 
-def _on_path(name: str) -> Callable[[], bool]:
-    return lambda: shutil.which(name) is not None
+def _on_path(*names: str) -> Callable[[], bool]:
+    return lambda: all(map(shutil.which, names))
 
 
 def _succeeds(*command: str) -> Callable[[], bool]:
@@ -36,6 +37,16 @@ def _succeeds(*command: str) -> Callable[[], bool]:
 
 def _fuse_works() -> bool:
     return all(map(shutil.which, ("bindfs", "fusermount3"))) and os.access("/dev/fuse", os.W_OK)
+
+
+def _has_emulator() -> bool:
+    return shutil.which("java") is not None and pubsub_emulator_jar() is not None
+
+
+def pubsub_emulator_jar() -> Path | None:
+    """Google's own emulator, which comes with the Cloud CLI."""
+    folder = Path("/usr/lib/google-cloud-sdk/platform/pubsub-emulator/lib")
+    return next(iter(sorted(folder.glob("cloud-pubsub-emulator-*-all.jar"))), None)
 
 
 def _has_torch() -> bool:
@@ -59,6 +70,12 @@ PARTS = {
         works=_succeeds("unshare", "--mount", "mount", "-t", "tmpfs", "none", "/run"),
     ),
     "torch": Part(packages=(), works=_has_torch),
+    "postgres": Part(packages=("postgresql",), works=_on_path("initdb", "postgres")),
+    "pubsub-emulator": Part(packages=(), works=_has_emulator),
+    "promtool": Part(packages=("prometheus",), works=_on_path("promtool")),
+    "chromium": Part(packages=("chromium",), works=_on_path("chromium")),
+    "gcloud": Part(packages=(), works=_on_path("gcloud")),
+    "terraform": Part(packages=(), works=_on_path("terraform")),
 }
 
 

@@ -10,7 +10,7 @@ resumes from the newest checkpoint that verifies.
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -46,19 +46,22 @@ class Run:
         *,
         every_steps: int | None = None,
         every_seconds: float | None = None,
-        keep_last: int = 3,
+        keep_last: int | None = None,
         keep_every: int | None = None,
         grace_seconds: float | None = None,
         exit_code: int | None = None,
-        on_error: str = "raise",
+        on_error: str | None = None,
         memory_bytes_max: int | None = None,
+        floor_seconds: float | None = None,
+        ceiling_seconds: float | None = None,
+        prior_mean_seconds: float | None = None,
+        prior_unannounced_share: float | None = None,
+        may_pickle: Collection[str] = (),
     ) -> None:
         self.state = state
         self._guard = Guard(grace_seconds=grace_seconds, exit_code=exit_code)
         self._position = Position()
         self._progress: dict[str, Any] = {"finished": False, "steps": 0, "epochs": 0}
-        if every_steps is None and every_seconds is None:
-            every_steps = _interval_from_environ(os.environ)
         self._checkpointer = Checkpointer(
             url_for(url, os.environ),
             state,
@@ -68,6 +71,12 @@ class Run:
             keep_every=keep_every,
             on_error=on_error,
             memory_bytes_max=memory_bytes_max,
+            floor_seconds=floor_seconds,
+            ceiling_seconds=ceiling_seconds,
+            prior_mean_seconds=prior_mean_seconds,
+            prior_unannounced_share=prior_unannounced_share,
+            final_seconds=self._guard.budget_seconds,
+            may_pickle=may_pickle,
             extras={"position": self._position, "progress": self._progress},
         )
         self._done = 0
@@ -281,16 +290,3 @@ def url_for(given: str | os.PathLike[str] | None, environ: Mapping[str, str]) ->
         )
     index = environ.get("JOB_COMPLETION_INDEX", "")
     return f"{text.rstrip('/')}/{index}" if index.isdecimal() else text
-
-
-def _interval_from_environ(environ: Mapping[str, str]) -> int | None:
-    text = environ.get("CHECKPOINT_INTERVAL", "").strip()
-    if not text:
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise SettingError(
-            f"The variable CHECKPOINT_INTERVAL is {text!r}. A number of steps is expected.",
-            hint="Give a whole number of steps, for example 500.",
-            source="variable CHECKPOINT_INTERVAL",
-        )
-    return int(text)

@@ -32,8 +32,8 @@ from outlast.storage import (
 from outlast.storage.local import Commit, LocalStore
 from outlast.storage.memory import MemoryStore
 from tests.servers.faults import forgetting_to_say_so
-from tests.servers.gcs import running_gcs
-from tests.servers.moto import BUCKET, running_moto
+from tests.servers.moto import BUCKET
+from tests.servers.places import fuse_mount, object_store_environ
 from tests.servers.writer import is_whole
 
 MIB = 1024**2
@@ -74,18 +74,6 @@ class Opened:
     environ: dict[str, str] = field(default_factory=dict)
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
-    with running_moto() as url:
-        yield url
-
-
-@pytest.fixture(scope="session")
-def gcs_server(s3_server: str) -> Iterator[str]:
-    with running_gcs(s3_server) as url:
-        yield url
-
-
 @pytest.fixture(params=KINDS)
 def opened(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -117,17 +105,6 @@ def store(opened: Opened) -> Store:
     return opened.store
 
 
-def object_store_environ(kind: str, server: str) -> dict[str, str]:
-    if kind == "gs":
-        return {"STORAGE_EMULATOR_HOST": server}
-    return {
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ACCESS_KEY_ID": "test-key",
-        "AWS_SECRET_ACCESS_KEY": "test-secret",
-        "AWS_REGION": "us-east-1",
-    }
-
-
 def refuse_links(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EPERM, "refused")
@@ -136,19 +113,6 @@ def refuse_links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outlast.storage.aside._rename_noreplace", refuse)
     monkeypatch.setattr("os.rename", refuse)
     monkeypatch.setattr("os.replace", refuse)
-
-
-@contextlib.contextmanager
-def fuse_mount(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a real FUSE file system."""
-    behind, mount = tmp_path / "behind", tmp_path / "mount"
-    behind.mkdir()
-    mount.mkdir()
-    subprocess.run(["bindfs", behind, mount], capture_output=True, check=True)
-    try:
-        yield mount
-    finally:
-        subprocess.run(["fusermount3", "-u", "-z", mount], check=True)
 
 
 def aligned(data: bytes) -> memoryview:

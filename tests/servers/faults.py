@@ -51,3 +51,31 @@ def forgetting_to_say_so(server: str, *, writes: int) -> Iterator[str]:
 
     with serving(answer) as url:
         yield url
+
+
+@contextlib.contextmanager
+def forgetting_each(server: str) -> Iterator[str]:
+    """Keeps what every write brings, but answers the first one under each name with 503."""
+    seen: set[str] = set()
+
+    def answer(request: Request) -> Answer:
+        given = forward(server, request)
+        if request.method == "PUT" and request.path not in seen:
+            seen.add(request.path)
+            return Answer(status=503)
+        return given
+
+    with serving(answer) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def stumbling(server: str, *, every: int) -> Iterator[str]:
+    """Answers one request in so many with 503, and does nothing of what it asked."""
+    counter = itertools.count(1)
+
+    def answer(request: Request) -> Answer:
+        return Answer(status=503) if next(counter) % every == 0 else forward(server, request)
+
+    with serving(answer) as url:
+        yield url

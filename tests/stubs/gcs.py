@@ -7,7 +7,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
-from urllib.parse import parse_qs, urlsplit
 
 from tests.stubs.metadata import reply
 
@@ -68,13 +67,11 @@ class StorageServer:
         return Handler
 
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
-        url = urlsplit(request.path)
-        bucket = url.path.removeprefix(PREFIX)
+        bucket = request.path.removeprefix(PREFIX).removesuffix("/storageLayout")
         if request.headers["Authorization"] != f"Bearer {self._token}":
             reply(request, 401)
         elif bucket not in self.locations:
             reply(request, 404)
         else:
-            facts = {"location": self.locations[bucket], "locationType": "region", "name": bucket}
-            wanted = parse_qs(url.query)["fields"][0].split(",")
-            reply(request, 200, json.dumps({name: facts[name] for name in wanted}))
+            facts = {"location": self.locations[bucket], "locationType": "region", "bucket": bucket}
+            reply(request, 200, json.dumps(facts))

@@ -5,6 +5,8 @@ difference and where each array's bytes belong; after those bytes are there, `fi
 in place. Arrays of equal shape and dtype are filled where they are.
 """
 
+import base64
+import pickle
 import sys
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +15,8 @@ from typing import Any
 
 from outlast.checkpoint.arrays import Bytes, library_named, library_of
 from outlast.checkpoint.errors import StateMismatch
+from outlast.checkpoint.randomness import as_value
 from outlast.checkpoint.tree import Node, has_state_dict, path_of, plain
-from outlast.checkpoint.values import value
 
 Get = Callable[[], object]
 """Gives a restored part of the state, once the bytes of its arrays are there."""
@@ -39,9 +41,19 @@ class Binding:
     finish: Callable[[], object]
 
 
-def bind(root: Node, leaves: Sequence[SavedLeaf], state: object, *, what: str) -> Binding:
-    """Compare and prepare. Raises `StateMismatch` with every difference; changes nothing."""
-    binder = _Binder(leaves)
+def bind(
+    root: Node,
+    leaves: Sequence[SavedLeaf],
+    state: object,
+    *,
+    what: str,
+    may_pickle: Collection[str] = (),
+) -> Binding:
+    """Compare and prepare. Raises `StateMismatch` with every difference; changes nothing.
+
+    A pickle is opened only at the paths in `may_pickle`, and only once all else has been verified.
+    """
+    binder = _Binder(leaves, may_pickle)
     finish = binder.part(root, state, "", _Fit.SAME)
     if binder.differences:
         raise StateMismatch(
@@ -67,7 +79,8 @@ _MISSING = _Missing()
 
 
 class _Binder:
-    def __init__(self, leaves: Sequence[SavedLeaf]) -> None:
+    def __init__(self, leaves: Sequence[SavedLeaf], may_pickle: Collection[str]) -> None:
+        self._may_pickle = may_pickle
         self.differences: list[str] = []
         self.targets: list[list[Bytes]] = [[] for _ in leaves]
         self._leaves = leaves
@@ -88,10 +101,12 @@ class _Binder:
                 return self._list(node["l"], live, path, fit)
             case "t":
                 return self._tuple(node["t"], live, path, fit)
+            case "p":
+                return self._pickle(node["p"], path)
         return self._plain(node, live, path, fit)
 
     def _plain(self, node: Node, live: Any, path: str, fit: _Fit) -> Get:
-        is_part = library_of(live) is not None or has_state_dict(live) or isinstance(live, value)
+        is_part = library_of(live) is not None or has_state_dict(live) or as_value(live) is not None
         is_container = isinstance(live, Mapping | list) and node is not None
         if fit is not _Fit.ANY and (is_part or is_container):
             return self._differs(path, f"a plain value was saved, but the state has {_name(live)}")
@@ -165,15 +180,23 @@ class _Binder:
             )
 
     def _value(self, node: Node, live: Any, path: str) -> Get:
-        if not isinstance(live, value):
-            return self._differs(path, f"an outlast.value was saved, not {_name(live)}")
-        restored = self.part(node, live.get(), path, _Fit.ANY)
+        found = as_value(live)
+        if found is None:
+            return self._differs(
+                path, f"an outlast.value or a generator was saved, not {_name(live)}"
+            )
+        restored = self.part(node, found.get(), path, _Fit.ANY)
 
         def finish() -> object:
-            live.set(restored())
+            found.set(restored())
             return live
 
         return finish
+
+    def _pickle(self, text: str, path: str) -> Get:
+        if path not in self._may_pickle:
+            return self._differs(path, "it was pickled, and may_pickle does not name it")
+        return lambda: pickle.loads(base64.b64decode(text, validate=True))
 
     def _dict(self, items: list[list[Node]], live: Any, path: str, fit: _Fit) -> Get:
         if live is _MISSING or live is None or _is_other(live, Mapping, fit):

@@ -1,11 +1,11 @@
 """The checkpoints that a store holds, and which of them to keep.
 
-`Retention` is pure. `prune` deletes manifests before packs, so that a checkpoint that is still
+`Retention` is pure. `remove` deletes manifests before packs, so that a checkpoint that is still
 listed has all its bytes. If killed: some garbage stays, and goes at the next time.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from outlast.checkpoint.errors import CheckpointCorrupt
@@ -66,15 +66,23 @@ def read_manifest(store: Store, name: str, *, limits: Limits = ROUTINE) -> Manif
     return manifest
 
 
-def prune(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Garbage:
+    """What may be deleted: checkpoints by their manifests, and packs that no other one names."""
+
+    manifests: tuple[str, ...]
+    packs: tuple[str, ...]
+
+
+def find_garbage(
     store: Store,
     retention: Retention,
     attempt: int,
     *,
     resumed: Order | None = None,
     spared: Collection[str] = (),
-) -> list[str]:
-    """Delete what is not to be kept, and return the names of the checkpoints that went.
+) -> Garbage:
+    """Decide what is not to be kept.
 
     Packs of attempts after `attempt` are never touched: their manifest may be on its way. An
     attempt that is running says what it has `resumed` from: what the attempt before it may still
@@ -84,12 +92,20 @@ def prune(
     names = manifest_names(store)
     doomed = [n for n in retention.to_delete(names) if not _is_recent(n, attempt, resumed)]
     needed = _packs_of(store, [name for name in names if name not in doomed])
-    store.delete(doomed)
+    packs: list[str] = []
     if needed is not None:
         needed |= set(spared)
         packs = [entry.name for entry in store.list(PACKS) if entry.name not in needed]
-        store.delete(pack for pack in packs if _is_garbage(pack, attempt, resumed))
-    return doomed
+    return Garbage(
+        manifests=tuple(doomed),
+        packs=tuple(pack for pack in packs if _is_garbage(pack, attempt, resumed)),
+    )
+
+
+def remove(store: Store, garbage: Garbage, *, stop: Callable[[], bool] = lambda: False) -> None:
+    """Delete garbage. `stop` is asked before each pack."""
+    store.delete(garbage.manifests)
+    store.delete(pack for pack in garbage.packs if not stop())
 
 
 def _is_recent(name: str, attempt: int, resumed: Order | None) -> bool:

@@ -9,25 +9,18 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, MutableMapping
-from enum import StrEnum
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any, Self
 
+from outlast._base.interval import COSTS_KEPT, Observed, SaveCost
 from outlast.checkpoint import fence
-from outlast.checkpoint.catalogue import Retention
 from outlast.checkpoint.errors import CheckpointError, Fenced, UnsupportedState
-from outlast.checkpoint.interval import (
-    COSTS_KEPT,
-    IntervalPolicy,
-    Observed,
-    SaveCost,
-    choose_interval,
-    typical_cost,
-)
+from outlast.checkpoint.pace import LEAVE_SECONDS, Pace
 from outlast.checkpoint.randomness import generators
 from outlast.checkpoint.resume import Resumption, resume_newest
 from outlast.checkpoint.saver import Saver, SaveReport
+from outlast.checkpoint.settings import OnError, SaveSettings
 from outlast.checkpoint.tree import capture
 from outlast.errors import OutlastError
 from outlast.journal import events
@@ -38,18 +31,8 @@ from outlast.storage import StorageError, final, open_store
 
 log = logging.getLogger(__name__)
 
-_ASSUMED_BYTES_PER_SECOND = 100e6
-_CAUTION = 1.2
 _PROGRESS_SECONDS = 10.0
 _FENCE_SECONDS = 30.0
-_LEAVE_SECONDS = 0.2
-
-
-class OnError(StrEnum):
-    """What a save that failed means for the loop."""
-
-    RAISE = "raise"
-    WARN = "warn"
 
 
 class Checkpointer:
@@ -57,6 +40,10 @@ class Checkpointer:
 
     `step` counts the steps that are done, so `save(0)` is the state before the first one. Neither
     `every_steps` nor `every_seconds` means that the interval is found from what saves cost.
+    `final_seconds` is what a final save will have: if none fits, the interval is shorter.
+    `may_pickle` names the parts of the state, by their path such as "sampler" or "model.extra",
+    that may be pickled, and unpickled at resume; never resume such a run from a place that others
+    can write to.
     """
 
     def __init__(
@@ -66,17 +53,36 @@ class Checkpointer:
         *,
         every_steps: int | None = None,
         every_seconds: float | None = None,
-        keep_last: int = 3,
+        keep_last: int | None = None,
         keep_every: int | None = None,
-        on_error: str = "raise",
+        on_error: str | None = None,
         memory_bytes_max: int | None = None,
+        floor_seconds: float | None = None,
+        ceiling_seconds: float | None = None,
+        prior_mean_seconds: float | None = None,
+        prior_unannounced_share: float | None = None,
+        final_seconds: float = math.inf,
+        may_pickle: Collection[str] = (),
         extras: Mapping[str, object] | None = None,
     ) -> None:
         _refuse_many_ranks()
-        self._on_error = OnError(on_error)
-        self._policy = IntervalPolicy(every_steps=every_steps, every_seconds=every_seconds)
-        self._retention = Retention(keep_last=keep_last, keep_every=keep_every)
-        self._memory_bytes_max = memory_bytes_max
+        self._settings = SaveSettings.read(
+            {
+                "every_steps": every_steps,
+                "every_seconds": every_seconds,
+                "keep_last": keep_last,
+                "keep_every": keep_every,
+                "on_error": on_error,
+                "memory_bytes_max": memory_bytes_max,
+                "floor_seconds": floor_seconds,
+                "ceiling_seconds": ceiling_seconds,
+                "prior_mean_seconds": prior_mean_seconds,
+                "prior_unannounced_share": prior_unannounced_share,
+            }
+        )
+        self._may_pickle = frozenset(
+            f"state{path}" if path.startswith("[") else f"state.{path}" for path in may_pickle
+        )
         self._store = open_store(url)
         self._whole: dict[str, object] = {
             "state": state,
@@ -86,11 +92,8 @@ class Checkpointer:
         self._saver: Saver | None = None
         self._journal: JournalWriter | None = None
         self._attempt = 0
-        self._costs: list[SaveCost] = []
-        self._bytes_last: int | None = None
-        self._observed = Observed()
-        self._saved_step = 0
-        self._saved_at = time.monotonic()
+        self._pace = Pace(self._settings.policy, final_seconds=final_seconds)
+        self._step = 0
         self._is_warm = False
         self._warned_unchanged = False
         # Until one of these is reached, a tick looks no further. Set by the writer on a failure.
@@ -130,7 +133,7 @@ class Checkpointer:
         if self._saver is not None:
             raise RuntimeError("This checkpointer has resumed already.")
         # What cannot be saved should show now, not after an hour of work.
-        capture(self._whole)
+        capture(self._whole, may_pickle=self._may_pickle)
         self._attempt = fence.claim(self._store)
         self._look_back()
         self._journal = JournalWriter(self._store, self._attempt)
@@ -143,30 +146,35 @@ class Checkpointer:
             )
         )
         try:
-            found = resume_newest(self._store, self._whole)
+            found = resume_newest(self._store, self._whole, may_pickle=self._may_pickle)
         except BaseException as error:
             what = f"{type(error).__name__}: {error}"
             self.record(events.Failed(at=events.utc_now(), step=0, error=what))
             self._journal.close()
             raise
         self._begin(found)
-        return self._saved_step
+        return self._pace.saved_step
 
     def tick(self, step: int) -> None:
         """Say that `step` steps are done; saves if one is due and none is being written.
 
-        Raises what went wrong with an earlier save, unless `on_error="warn"`; `Fenced` always.
+        With `every_steps`, one that is due waits for the one before instead of coming late. Raises
+        what went wrong with an earlier save, unless `on_error="warn"`; `Fenced` always.
         """
+        self._step = step
         if step < self._due_step and not self._alarm and time.monotonic() < self._due_at:
             return
         saver = self._opened()
-        if saver.busy:
+        if saver.busy and not self._pace.is_exact:
+            return
+        is_due = self._pace.is_due(step, now=time.monotonic())
+        if saver.busy and not is_due:
             return
         self._alarm = False
         self._heed(saver.wait)
-        if self._is_due(step):
+        if is_due:
             self.save(step)
-        elif step > self._saved_step and not self._is_warm:
+        elif step > self._pace.saved_step and not self._is_warm:
             # By now the optimizer has made its moments: memory for them before the first save.
             self._is_warm = True
             saver.warm_up()
@@ -176,10 +184,10 @@ class Checkpointer:
         """Stage the state now and write it in the background. Waits for an earlier save first."""
         saver = self._opened()
         self._heed(saver.wait)
-        self._saved_step = step
+        self._pace.start(step, now=time.monotonic())
         self._heed(lambda: saver.save(step))
         self._is_warm = True
-        self._saved_at = time.monotonic()
+        self._pace.go_on(now=time.monotonic())
         self._plan_next()
 
     def wait(self) -> None:
@@ -199,7 +207,14 @@ class Checkpointer:
         saver.hurry(lambda: final(remaining()))
         staged_step = saver.pending_step
         self._settle(saver.wait, remaining)
-        left, needed, numbers = self._outlook(remaining)
+        size = saver.size_now()
+        needed, left = self._pace.needed_seconds(size), remaining()
+        numbers = {
+            "seconds_left": left,
+            "seconds_needed": needed,
+            "bytes_total": float(size),
+            "saves_measured": float(self._pace.saves_measured),
+        }
         is_newer = at_boundary and step > saver.committed_step
         if not saver.busy and is_newer and needed <= left:
             choice = events.FinalChoice.FULL
@@ -217,7 +232,7 @@ class Checkpointer:
             events.FinalDecision(at=events.utc_now(), step=step, choice=choice, numbers=numbers)
         )
         if choice is events.FinalChoice.FULL:
-            self._saved_step = step
+            self._pace.start(step, now=time.monotonic())
             self._settle(lambda _: bool(saver.save(step)), remaining)
             self._settle(saver.wait_durable, remaining)
         return choice
@@ -250,14 +265,14 @@ class Checkpointer:
             self._store,
             self._whole,
             self._attempt,
-            retention=self._retention,
-            memory_bytes_max=self._memory_bytes_max,
+            retention=self._settings.retention,
+            memory_bytes_max=self._settings.memory_bytes_max,
+            may_pickle=self._may_pickle,
             after_commit=self._after_commit,
             after_failure=self._raise_alarm,
         )
         if found is not None:
             self._saver.start_from(found.manifest)
-            self._saved_step = found.manifest.step
             passed_over = tuple(
                 events.PassedOver(checkpoint=name, reason=reason)
                 for name, reason in found.passed_over
@@ -271,7 +286,10 @@ class Checkpointer:
                     passed_over=passed_over,
                 )
             )
-        self._saved_at = self._fence_at = time.monotonic()
+        self._fence_at = time.monotonic()
+        self._pace.begin(found.manifest.step if found else 0, now=self._fence_at)
+        # Touching the memory of a large state takes seconds, which no save should wait for.
+        self._saver.warm_up()
         self._plan_next()
 
     def _opened(self) -> Saver:
@@ -282,29 +300,12 @@ class Checkpointer:
     def _raise_alarm(self) -> None:
         self._alarm = True
 
-    def _is_due(self, step: int) -> bool:
-        interval = choose_interval(
-            self._policy, cost=typical_cost(self._costs), observed=self._observed
-        )
-        return interval.is_due(
-            steps_done=step,
-            steps_saved=self._saved_step,
-            seconds_since_save=time.monotonic() - self._saved_at,
-        )
-
     def _plan_next(self) -> None:
         """When `tick` must look more closely than at one number and the clock."""
-        interval = choose_interval(
-            self._policy, cost=typical_cost(self._costs), observed=self._observed
-        )
-        self._due_at = time.monotonic() + _PROGRESS_SECONDS
-        self._due_step = math.inf
-        if interval.steps is not None:
-            self._due_step = (self._saved_step // interval.steps + 1) * interval.steps
-        elif interval.seconds is not None:
-            self._due_at = min(self._due_at, self._saved_at + interval.seconds)
+        self._due_step, due_at = self._pace.next_due()
+        self._due_at = min(due_at, time.monotonic() + _PROGRESS_SECONDS)
         if not self._is_warm:
-            self._due_step = self._saved_step + 1
+            self._due_step = self._pace.saved_step + 1
 
     def _note_progress(self, step: int) -> None:
         now = time.monotonic()
@@ -319,9 +320,13 @@ class Checkpointer:
     def _after_commit(self, report: SaveReport) -> None:
         """In the thread that writes: note what the save took."""
         manifest = report.manifest
-        cost = SaveCost(stall_seconds=report.stall_seconds, durable_seconds=report.durable_seconds)
-        self._costs = [*self._costs, cost][-COSTS_KEPT:]
-        self._bytes_last = manifest.size_bytes
+        self._pace.commit(
+            stall_seconds=report.stall_seconds,
+            durable_seconds=report.durable_seconds,
+            size_bytes=manifest.size_bytes,
+            step=self._step,
+            now=time.monotonic(),
+        )
         self.record(
             events.Saved(
                 at=events.utc_now(),
@@ -340,34 +345,16 @@ class Checkpointer:
                 "of what the state holds? Write state['params'] = ... in the loop."
             )
 
-    def _outlook(self, remaining: Callable[[], float]) -> tuple[float, float, dict[str, float]]:
-        """The seconds left, the seconds that a full save needs, and all numbers behind that."""
-        size = self._opened().size_now()
-        cost = typical_cost(self._costs)
-        if cost is not None:
-            growth = max(1.0, size / self._bytes_last) if self._bytes_last else 1.0
-            needed = _CAUTION * growth * cost.durable_seconds + _LEAVE_SECONDS
-        else:
-            needed = _CAUTION * size / _ASSUMED_BYTES_PER_SECOND + _LEAVE_SECONDS
-        left = remaining()
-        numbers = {
-            "seconds_left": left,
-            "seconds_needed": needed,
-            "bytes_total": float(size),
-            "saves_measured": float(len(self._costs)),
-        }
-        return left, needed, numbers
-
     def _settle(self, work: Callable[[float], bool], remaining: Callable[[], float]) -> None:
         """Do something within the time that is left; a failure is noted and no more."""
         saver = self._opened()
-        step = saver.pending_step if saver.pending_step is not None else self._saved_step
+        step = saver.pending_step if saver.pending_step is not None else self._pace.saved_step
         try:
-            work(max(0.0, remaining() - _LEAVE_SECONDS))
+            work(max(0.0, remaining() - LEAVE_SECONDS))
         except (OutlastError, OSError, MemoryError) as error:
             self._note_failure(step, error)
             return
-        if saver.pending_step is not None and remaining() <= _LEAVE_SECONDS:
+        if saver.pending_step is not None and remaining() <= LEAVE_SECONDS:
             self._note_failure(step, TimeoutError("It was not durable in time."))
 
     def _heed(self, work: Callable[[], object]) -> None:
@@ -377,10 +364,10 @@ class Checkpointer:
         except (Fenced, UnsupportedState):
             raise
         except (StorageError, CheckpointError) as error:
-            if self._on_error is OnError.RAISE:
-                self._record_failure(self._saved_step, error)
+            if self._settings.on_error is OnError.RAISE:
+                self._record_failure(self._pace.saved_step, error)
                 raise
-            self._note_failure(self._saved_step, error)
+            self._note_failure(self._pace.saved_step, error)
 
     def _note_failure(self, step: int, error: BaseException) -> None:
         self._record_failure(step, error)
@@ -397,18 +384,18 @@ class Checkpointer:
         except OutlastError as error:
             log.warning("The journal could not be read: %s", error)
             return
-        self._observed = Observed(
+        observed = Observed(
             running_seconds=summary.running_seconds,
             announced=summary.interruptions_announced - summary.interruptions_missed,
             missed=summary.interruptions_missed,
             unannounced=summary.interruptions_unannounced,
         )
         saves = [event for record in records for event in _saves_of(record)][-COSTS_KEPT:]
-        self._costs = [
+        costs = [
             SaveCost(stall_seconds=save.stall_seconds, durable_seconds=save.seconds)
             for save in saves
         ]
-        self._bytes_last = saves[-1].bytes_total if saves else None
+        self._pace.look_back(observed, costs, saves[-1].bytes_total if saves else None)
 
 
 def _saves_of(record: AttemptRecord) -> list[events.Saved]:

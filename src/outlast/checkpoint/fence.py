@@ -13,7 +13,14 @@ import uuid
 from datetime import UTC, datetime
 
 from outlast.checkpoint.errors import Fenced
-from outlast.storage import ROUTINE, AlreadyExists, Limits, Store, StoreUnavailable
+from outlast.storage import (
+    ROUTINE,
+    AlreadyExists,
+    Limits,
+    Store,
+    StoreUnavailable,
+    create_or_confirm,
+)
 
 _PREFIX = "attempts/"
 _NAME = re.compile(r"attempts/(\d{6})\.json")
@@ -23,12 +30,11 @@ _TRIES_MAX = 100
 def claim(store: Store) -> int:
     """Begin a new attempt and return its number."""
     number = newest(store) + 1
+    content = _content()
     for _ in range(_TRIES_MAX):
         try:
-            store.create(f"{_PREFIX}{number:06d}.json", [_content()])
+            create_or_confirm(store, f"{_PREFIX}{number:06d}.json", content)
         except AlreadyExists:
-            # Another process was faster, or an earlier try of ours took effect after all: either
-            # way the number is used up.
             number += 1
         else:
             return number

@@ -1,6 +1,7 @@
 """The random generators that come along with every checkpoint, without being asked for.
 
-Python's, NumPy's and torch's global ones, and CUDA's. JAX keeps its keys in the program's state.
+Python's, NumPy's and torch's global ones, and CUDA's. JAX keeps its keys in the program's state. A
+generator of the program's own travels as a part of the state that holds it.
 """
 
 import random
@@ -13,6 +14,21 @@ from outlast.checkpoint.values import value
 def generators() -> value:
     """The generators that the program has loaded, as a part of the state."""
     return value(_get, _set)
+
+
+def as_value(thing: object) -> value | None:
+    """What can be saved through functions: a `value`, or a generator of the program's own."""
+    if isinstance(thing, value):
+        return thing
+    if isinstance(thing, random.Random):
+        return value(thing.getstate, thing.setstate)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and isinstance(thing, numpy.random.Generator):
+        bits = thing.bit_generator
+        return value(lambda: bits.state, lambda state: setattr(bits, "state", state))
+    if torch is not None and isinstance(thing, torch.Generator):
+        return value(thing.get_state, thing.set_state)
+    return None
 
 
 def _get() -> dict[str, object]:

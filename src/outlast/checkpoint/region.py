@@ -172,7 +172,8 @@ def _location(bucket: _Bucket, token: str) -> str:
     answer = json.loads(
         _get(
             _connection(bucket),
-            f"{bucket.folder}/storage/v1/b/{bucket.name}?fields=location,locationType",
+            # Unlike the bucket itself, its layout may be read by whoever may list its objects.
+            f"{bucket.folder}/storage/v1/b/{bucket.name}/storageLayout",
             {"Authorization": f"Bearer {token}"},
         )
     )

@@ -27,7 +27,9 @@ class Resumption:
     passed_over: tuple[tuple[str, str], ...]
 
 
-def resume_newest(store: Store, state: object) -> Resumption | None:
+def resume_newest(
+    store: Store, state: object, *, may_pickle: Collection[str] = ()
+) -> Resumption | None:
     """Fill the state from the newest checkpoint that verifies; None if there is none at all.
 
     Raises `StateMismatch` before a byte is copied, and `NothingVerifies` if there are checkpoints
@@ -38,7 +40,7 @@ def resume_newest(store: Store, state: object) -> Resumption | None:
     while (name := _next_name(store, passed_over)) is not None:
         try:
             manifest = read_manifest(store, name)
-            bad = _fill(store, manifest, state)
+            bad = _fill(store, manifest, state, may_pickle)
         except (CheckpointCorrupt, NotFound) as error:
             passed_over.append((name, str(error)))
             log.error("The checkpoint %s was passed over. %s", name, error)
@@ -66,9 +68,11 @@ def _next_name(store: Store, passed_over: Sequence[tuple[str, str]]) -> str | No
     return next((name for name in manifest_names(store) if name not in tried), None)
 
 
-def _fill(store: Store, manifest: Manifest, state: object) -> set[Copy]:
+def _fill(
+    store: Store, manifest: Manifest, state: object, may_pickle: Collection[str]
+) -> set[Copy]:
     what = f"The checkpoint of step {manifest.step} in {store.url}"
-    binding = bind(manifest.root, manifest.leaves, state, what=what)
+    binding = bind(manifest.root, manifest.leaves, state, what=what, may_pickle=may_pickle)
     bad = load(store, manifest, binding.targets)
     binding.finish()
     return bad

@@ -4,20 +4,17 @@ The writer thread runs at low priority and commits a manifest last. If killed at
 previous checkpoint stays the newest, and packs without a manifest are left for garbage collection.
 """
 
-import contextlib
 import logging
-import os
-import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from outlast.checkpoint import fence
 from outlast.checkpoint.binding import SavedLeaf
-from outlast.checkpoint.catalogue import Retention, prune
+from outlast.checkpoint.catalogue import Garbage, Retention, find_garbage
 from outlast.checkpoint.errors import Fenced
 from outlast.checkpoint.format import Chunk, Manifest, Order, digest_of, encode
 from outlast.checkpoint.layout import (
@@ -28,14 +25,17 @@ from outlast.checkpoint.layout import (
     lay_out,
     waves,
 )
+from outlast.checkpoint.memory import available_bytes
 from outlast.checkpoint.packing import Packed, Packer
+from outlast.checkpoint.priority import lower_priority
 from outlast.checkpoint.staging import Stage
+from outlast.checkpoint.sweeping import Sweeper
 from outlast.checkpoint.tree import Leaf, Tree, capture
 from outlast.storage import ROUTINE, Limits, StorageError, Store, create_or_confirm
 
 log = logging.getLogger(__name__)
 
-_NICENESS = 10
+_MEMORY_SHARE_MAX = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +63,9 @@ class _Staged:
 
 
 class Saver:
-    """Saves one state into one run. `memory_bytes_max` bounds the staged copy: a larger state is
+    """Saves one state into one run.
+
+    `memory_bytes_max`, or else most of what is free, bounds the staged copy: a larger state is
     staged and written in waves, and the loop waits meanwhile.
 
     `after_commit` is called in the thread that writes; `after_failure` too, as soon as something
@@ -78,6 +80,7 @@ class Saver:
         *,
         retention: Retention,
         memory_bytes_max: int | None,
+        may_pickle: Collection[str],
         after_commit: Callable[[SaveReport], object],
         after_failure: Callable[[], object],
     ) -> None:
@@ -86,10 +89,13 @@ class Saver:
         self._attempt = attempt
         self._retention = retention
         self._memory_bytes_max = memory_bytes_max
+        self._may_pickle = may_pickle
         self._after_commit = after_commit
         self._after_failure = after_failure
         self._stage = Stage()
+        self._layout = lay_out(())
         self._packer = Packer(store, attempt)
+        self._sweeper = Sweeper(store, stop=lambda: self._hurried)
         self._parent: str | None = None
         self._resumed: Order = (0, 0, 0)
         self._limits: Callable[[], Limits] = lambda: ROUTINE
@@ -99,6 +105,7 @@ class Saver:
         self._settled = threading.Event()
         self._settled.set()
         self._print: tuple[int, str] | None = None
+        self._warned_of_waves = False
         self._number = (-1, 0)
         self.pending_step: int | None = None
         """The step whose state is staged but not yet durable."""
@@ -107,7 +114,7 @@ class Saver:
 
     @property
     def busy(self) -> bool:
-        """Whether the background is at work."""
+        """Whether something is being written or made ready behind the loop."""
         return self._thread is not None and self._thread.is_alive()
 
     def start_from(self, manifest: Manifest) -> None:
@@ -129,14 +136,14 @@ class Saver:
 
     def size_now(self) -> int:
         """The bytes that a save would have to write at most."""
-        return sum(leaf.nbytes for leaf in capture(self._state).leaves)
+        return sum(leaf.nbytes for leaf in self._capture().leaves)
 
     def warm_up(self) -> None:
         """Have memory for the state as it is now, in the background: no save waits for it."""
         if self.busy:
             return
-        size = lay_out([leaf.nbytes for leaf in capture(self._state).leaves]).size_bytes
-        if size <= self._bound(size) and size > self._stage.size_bytes:
+        size = self._laid_out(self._capture()).size_bytes
+        if self._stage.size_bytes < size <= self._bound(size):
             self._start(lambda: self._stage.reserve(size))
 
     def save(self, step: int) -> float:
@@ -148,9 +155,10 @@ class Saver:
         if step < self.committed_step:
             raise ValueError(f"Step {step} is before {self.committed_step}, which is saved.")
         started = time.monotonic()
-        tree = capture(self._state)
-        layout = lay_out([leaf.nbytes for leaf in tree.leaves])
-        fits = layout.size_bytes <= self._bound(layout.size_bytes)
+        tree = self._capture()
+        layout = self._laid_out(tree)
+        bound = self._bound(layout.size_bytes)
+        fits = layout.size_bytes <= bound
         if fits:
             self._stage.fill(list(zip(tree.leaves, layout.places, strict=True)), layout.size_bytes)
         stall_seconds = time.monotonic() - started
@@ -164,10 +172,10 @@ class Saver:
         self.pending_step = step
         self._settled.clear()
         if fits:
-            self._start(lambda: self._write(staged, in_waves=False))
+            self._start(lambda: self._write(staged))
             return stall_seconds
         try:
-            self._write(staged, in_waves=True)
+            self._write(staged, wave_bytes_max=bound)
         finally:
             self.pending_step = None
             self._settled.set()
@@ -194,6 +202,7 @@ class Saver:
         """Let go of threads and memory. A write under way is waited for."""
         if self._thread is not None:
             self._thread.join()
+        self._sweeper.close()
         self._stage.close()
 
     def _raise_error(self) -> None:
@@ -201,12 +210,36 @@ class Saver:
             error, self._error = self._error, None
             raise error
 
+    def _capture(self) -> Tree:
+        return capture(self._state, may_pickle=self._may_pickle)
+
+    def _laid_out(self, tree: Tree) -> Layout:
+        sizes = [leaf.nbytes for leaf in tree.leaves]
+        if sizes != [place.length for place in self._layout.places]:
+            self._layout = lay_out(sizes)
+        return self._layout
+
     def _bound(self, size_bytes: int) -> int:
-        return size_bytes if self._memory_bytes_max is None else self._memory_bytes_max
+        """How much of a state of this size may be staged at once."""
+        if self._memory_bytes_max is not None:
+            return self._memory_bytes_max
+        held = self._stage.size_bytes
+        if size_bytes <= held or (free := available_bytes()) is None:
+            return size_bytes
+        bound = max(held, int(_MEMORY_SHARE_MAX * (free + held)))
+        if bound < size_bytes and not self._warned_of_waves:
+            self._warned_of_waves = True
+            log.warning(
+                "A copy of the state needs %d MB, and %d MB may be taken: it is saved in waves, "
+                "and the loop waits meanwhile. Give the process more memory to avoid it.",
+                size_bytes // 10**6,
+                bound // 10**6,
+            )
+        return bound
 
     def _start(self, work: Callable[[], object]) -> None:
         def run() -> None:
-            _lower_priority()
+            lower_priority()
             try:
                 work()
             except BaseException as error:
@@ -219,9 +252,13 @@ class Saver:
         self._thread = threading.Thread(target=run, name="outlast-saver", daemon=True)
         self._thread.start()
 
-    def _write(self, staged: _Staged, *, in_waves: bool) -> None:
+    def _write(self, staged: _Staged, *, wave_bytes_max: int | None = None) -> None:
+        in_waves = wave_bytes_max is not None
         try:
-            packed = self._pack_in_waves(staged) if in_waves else self._pack(staged.layout.chunks)
+            if wave_bytes_max is None:
+                packed = self._pack(staged.layout.chunks)
+            else:
+                packed = self._pack_in_waves(staged, wave_bytes_max)
             fence.check(self._store, self._attempt, limits=self._limits())
         except (StorageError, Fenced):
             if not self._hurried:
@@ -269,7 +306,7 @@ class Saver:
         return manifest
 
     def _keep_house(self, manifest: Manifest, *, in_waves: bool) -> None:
-        """Second copies and garbage collection. The checkpoint stands, whatever fails here."""
+        """Second copies and garbage. The checkpoint stands, whatever fails here."""
         try:
             if self._hurried:
                 return
@@ -278,15 +315,15 @@ class Saver:
             fence.check(self._store, self._attempt, limits=self._limits())
             if not in_waves:
                 manifest = self._mirrored(manifest)
-            if not self._hurried:
-                self._prune(manifest)
+            if not self._sweeper.busy and not self._hurried:
+                self._sweeper.start(self._garbage(manifest))
         except StorageError as error:
             log.warning("Old checkpoints could not be cleaned up: %s", error)
         finally:
             self._packer.learn(manifest.chunks)
 
-    def _prune(self, manifest: Manifest) -> None:
-        prune(
+    def _garbage(self, manifest: Manifest) -> Garbage:
+        return find_garbage(
             self._store,
             self._retention,
             self._attempt,
@@ -326,11 +363,11 @@ class Saver:
     def _pack(self, spans: Sequence[Span]) -> Packed:
         return self._packer.pack(self._stage, spans, limits=self._limits)
 
-    def _pack_in_waves(self, staged: _Staged) -> Packed:
+    def _pack_in_waves(self, staged: _Staged, bytes_max: int) -> Packed:
         """Stage and write whole arrays, as many at a time as the memory allows."""
         chunks: list[Chunk] = []
         new_bytes = 0
-        for wave in waves(staged.layout, self._bound(staged.layout.size_bytes)):
+        for wave in waves(staged.layout, bytes_max):
             inside = [
                 (leaf, place.moved(-wave.start))
                 for leaf, place in zip(staged.tree.leaves, staged.layout.places, strict=True)
@@ -356,10 +393,3 @@ def _saved(leaf: Leaf) -> SavedLeaf:
         shape=leaf.shape,
         nbytes=leaf.nbytes,
     )
-
-
-def _lower_priority() -> None:
-    """Leave the processors to the training. Linux gives each thread a priority of its own."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

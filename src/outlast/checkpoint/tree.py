@@ -3,12 +3,14 @@
 Pure: reads the state, copies no array. A node is a JSON scalar, or an object with one key that
 says what it is: `d` dict, `l` list, `t` tuple, `s` set, `fs` frozenset, `i` large int, `f` float
 that JSON lacks, `c` complex, `b` bytes, `ba` bytearray, `n` NumPy scalar, `a` array (an index into
-the leaves), `o` object with a state_dict, `v` an `outlast.value`. Nothing in it names code to run.
+the leaves), `o` object with a state_dict, `v` an `outlast.value`. Nothing in it names code to run,
+but for `p`, a pickle, which is written and read only where the user names its path.
 """
 
 import base64
 import math
-from collections.abc import Callable, Mapping
+import pickle
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +18,7 @@ import numpy as np
 
 from outlast.checkpoint.arrays import Library, dtype_named, dtype_text, library_of
 from outlast.checkpoint.errors import UnsupportedState
-from outlast.checkpoint.values import value
+from outlast.checkpoint.randomness import as_value
 
 Node: TypeAlias = Any
 """A JSON value as described above."""
@@ -45,9 +47,9 @@ class Tree:
     leaves: tuple[Leaf, ...]
 
 
-def capture(state: object) -> Tree:
+def capture(state: object, *, may_pickle: Collection[str] = ()) -> Tree:
     """Take a state apart. Raises `UnsupportedState` with the path of what cannot be written."""
-    capturing = _Capture()
+    capturing = _Capture(may_pickle)
     root = capturing.node(state, "")
     return Tree(root=root, leaves=tuple(capturing.leaves))
 
@@ -65,8 +67,9 @@ def has_state_dict(thing: object) -> bool:
 
 
 class _Capture:
-    def __init__(self) -> None:
+    def __init__(self, may_pickle: Collection[str]) -> None:
         self.leaves: list[Leaf] = []
+        self._may_pickle = may_pickle
         self._index: dict[object, int] = {}
 
     def node(self, thing: object, path: str, depth: int = 0) -> Node:
@@ -75,10 +78,12 @@ class _Capture:
                 f"The state is nested deeper than {_DEPTH_MAX} levels at {path[:200]!r}.",
                 hint="Does a container hold itself?",
             )
+        if path in self._may_pickle:
+            return {"p": _pickled(thing, path)}
         if _is_json(thing):
             return thing
-        if isinstance(thing, value):
-            return {"v": self.node(thing.get(), path, depth + 1)}
+        if (found := as_value(thing)) is not None:
+            return {"v": self.node(found.get(), path, depth + 1)}
         if (library := library_of(thing)) is not None:
             return {"a": self._leaf(library, thing, path)}
         if has_state_dict(thing):
@@ -159,6 +164,13 @@ def plain(node: Node) -> object:
     return _DECODERS[kind](body)
 
 
+def _pickled(thing: object, path: str) -> str:
+    try:
+        return base64.b64encode(pickle.dumps(thing)).decode()
+    except Exception as error:  # a pickle calls code of the object's own, which may raise anything
+        raise unsupported(path, f"what cannot be pickled either ({error})") from error
+
+
 def _is_json(thing: object) -> bool:
     if type(thing) is int:
         # Longer numbers are not read back by every reader of JSON, the longest not even by ours.
@@ -209,5 +221,6 @@ def _is_container(thing: object) -> bool:
 def unsupported(path: str, what: str) -> UnsupportedState:
     return UnsupportedState(
         f"The state holds {what} at {path or 'its root'!r}, which cannot be written.",
-        hint="Wrap it in outlast.value(get, set), with functions that give and take plain values.",
+        hint="Wrap it in outlast.value(get, set), with functions that give and take plain values, "
+        "or name it in may_pickle.",
     )

@@ -10,8 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColu
 from rich.table import Table
 
 from outlast.checkpoint import fence, inspection
-from outlast.checkpoint.catalogue import Retention, manifest_names
-from outlast.checkpoint.catalogue import prune as prune_store
+from outlast.checkpoint.catalogue import Retention, find_garbage, manifest_names, remove
 from outlast.checkpoint.format import order_of
 from outlast.checkpoint.safetensors import write_safetensors
 from outlast.cli.settings import Format
@@ -135,8 +134,9 @@ def _prune(store: Store, keep_last: int) -> None:
     attempt = fence.claim(store)
     newest = manifest_names(store)[:1]
     resumed = order_of(newest[0]) if newest else None
-    gone = prune_store(store, Retention(keep_last=keep_last), attempt=attempt, resumed=resumed)
-    print(f"Deleted {len(gone)} checkpoints.", file=sys.stderr)
+    garbage = find_garbage(store, Retention(keep_last=keep_last), attempt, resumed=resumed)
+    remove(store, garbage)
+    print(f"Deleted {len(garbage.manifests)} checkpoints.", file=sys.stderr)
 
 
 class _progress:

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from outlast._base.settings import Setting
-from outlast.checkpoint.settings import RUN_URL
+from outlast.checkpoint.settings import RUN_SETTINGS, SaveSettings
 from outlast.interruption.guard_settings import GuardSettings
 from outlast.interruption.settings import GUARD_SETTINGS
 
-ALL_SETTINGS: tuple[Setting[object], ...] = (*GUARD_SETTINGS, RUN_URL)
+ALL_SETTINGS: tuple[Setting[object], ...] = (*GUARD_SETTINGS, *RUN_SETTINGS)
 
 
 class Format(StrEnum):
@@ -33,6 +33,7 @@ def settings(*, format: Format = Format.TEXT) -> None:
         text for a table, json for programs.
     """
     GuardSettings.read({})
+    SaveSettings.read({})
     rows = [_row(setting) for setting in ALL_SETTINGS]
     if format is Format.JSON:
         print(json.dumps({"settings": rows}, indent=2))

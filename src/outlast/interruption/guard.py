@@ -101,6 +101,11 @@ class Guard:
         """What this process should leave with now: 0 without a notice."""
         return self._watch.exit_code(cut_off=False)
 
+    @property
+    def budget_seconds(self) -> float:
+        """Seconds for work that a notice from outside will leave: the grace less the reserve."""
+        return self._settings.grace_seconds - self._settings.reserve_seconds
+
     def remaining(self) -> float:
         """Seconds left for work; 0 once the budget is spent, infinite without a notice."""
         return self._watch.remaining()

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outlast.checkpoint.catalogue import Retention, manifest_names, prune, read_manifest
+from outlast.checkpoint.catalogue import (
+    Retention,
+    find_garbage,
+    manifest_names,
+    read_manifest,
+    remove,
+)
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointCorrupt, NothingVerifies
 from outlast.checkpoint.format import Chunk, Manifest
@@ -202,9 +208,10 @@ def test_pruning_keeps_every_pack_that_a_kept_checkpoint_names(tmp_path: Path) -
     frozen_run(url, 8, keep_last=5)
     store = open_store(url)
 
-    gone = prune(store, Retention(keep_last=2), 1)
+    garbage = find_garbage(store, Retention(keep_last=2), 1)
+    remove(store, garbage)
 
-    assert len(gone) == 3
+    assert len(garbage.manifests) == 3
     assert len(manifest_names(store)) == 2
     for name in manifest_names(store):
         assert verify(store, read_manifest(store, name), lambda _: None) == []
@@ -217,7 +224,7 @@ def test_pruning_with_an_unreadable_checkpoint_deletes_no_pack(tmp_path: Path) -
     packs = sorted((url / "packs").iterdir())
     (url / newest(url).name).write_bytes(b"garbled")
 
-    prune(store, Retention(keep_last=1), 1)
+    remove(store, find_garbage(store, Retention(keep_last=1), 1))
 
     assert sorted((url / "packs").iterdir()) == packs
 

@@ -13,7 +13,9 @@ from outlast.checkpoint.catalogue import manifest_names, read_manifest
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.loading import verify
 from outlast.journal import FinalChoice, FinalDecision, Saved, SaveFailed, read_journal
+from outlast.journal.derive import Ending, summarise
 from outlast.storage import (
+    ROUTINE,
     AccessDenied,
     Limits,
     StorageError,
@@ -24,7 +26,7 @@ from outlast.storage import (
     open_store,
 )
 from tests.faults.stores import AroundStore, FailingStore, SlowStore, wrapped
-from tests.unit.checkpoint.stores import memory_url, resumed
+from tests.unit.checkpoint.stores import NEVER, memory_url, resumed, saved
 
 ERRORS = [
     StoreFull("No space left on device.", hint="Free some space."),
@@ -323,3 +325,42 @@ def test_no_thread_outlives_a_checkpointer() -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(1)
         assert not thread.is_alive()
+
+
+class LosingStore(AroundStore):
+    """Loses its connection after so many reads."""
+
+    def __init__(self, store: Store, reads: int) -> None:
+        super().__init__(store)
+        self._reads_left = reads
+
+    def read_into(
+        self, name: str, buffer: Any, *, start: int = 0, limits: Limits = ROUTINE
+    ) -> None:
+        self._reads_left -= 1
+        if self._reads_left < 0:
+            raise StoreUnavailable("The connection was reset.", hint="Try again.")
+        super().read_into(name, buffer, start=start, limits=limits)
+
+
+@pytest.mark.parametrize("reads", [0, 1, 3])
+def test_a_restore_that_fails_halfway_ends_the_run_and_the_next_one_is_whole(
+    monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    url = memory_url()
+    state = {f"a{number}": np.full(700_000, number + 1.0) for number in range(4)}
+    saved(url, state, step=3)
+    blank = {name: np.zeros_like(array) for name, array in state.items()}
+
+    with monkeypatch.context() as patch:
+        wrapped(patch, lambda store: LosingStore(store, reads))
+        halfway = Checkpointer(url, blank, every_steps=NEVER)
+    with pytest.raises(StoreUnavailable, match="connection was reset"):
+        halfway.resume()
+    with pytest.raises(RuntimeError, match="resume"):
+        halfway.save(4)
+
+    assert resumed(url, blank) == 3
+    assert all(np.array_equal(blank[name], array) for name, array in state.items())
+    attempts = summarise(read_journal(open_store(url))).attempts
+    assert attempts[1].ending is Ending.FAILED

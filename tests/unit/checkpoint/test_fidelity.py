@@ -271,3 +271,17 @@ def test_a_state_larger_than_the_memory_bound_is_saved_in_waves(limit: int) -> N
     assert resumed(url, blank) == 3
 
     assert all(np.array_equal(blank[name], array) for name, array in arrays.items())
+
+
+def test_a_generator_of_the_programs_own_is_a_part_of_the_state() -> None:
+    import random
+
+    url = memory_url()
+    own = {"numpy": np.random.default_rng(1), "python": random.Random(1), "draws": 0}
+    saved(url, own)
+    expected = [own["numpy"].random(), own["python"].random()]  # type: ignore[attr-defined]  # both draw
+    other = {"numpy": np.random.default_rng(2), "python": random.Random(2), "draws": 5}
+
+    resumed(url, other)
+
+    assert [other["numpy"].random(), other["python"].random()] == expected  # type: ignore[attr-defined]

@@ -108,6 +108,11 @@ def epochs(url: str, make: Callable[[], Iterable[Any]], *, stop_after: int | Non
                 run._checkpointer.wait()
     except Stop:
         return None
+    finally:
+        # Left to the garbage collector, torch's workers are waited for in vain, 5 s each.
+        shut_down = getattr(getattr(loader, "_iterator", None), "_shutdown_workers", None)
+        if shut_down is not None:
+            shut_down()
     return state["seen"]
 
 

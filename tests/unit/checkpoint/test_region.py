@@ -96,7 +96,7 @@ def test_a_far_bucket_is_warned_of_with_the_cost_in_words(
         "gs://NAME --location=us-central1`."
     ]
     assert storage.seen == [
-        ("/storage/v1/b/runs?fields=location,locationType", f"Bearer {TOKEN}"),
+        ("/storage/v1/b/runs/storageLayout", f"Bearer {TOKEN}"),
     ]
     assert [path.removeprefix("/computeMetadata/v1/") for path in metadata.requests] == [
         "instance/zone",

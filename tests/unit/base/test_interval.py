@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from outlast.checkpoint.interval import (
+from outlast._base.interval import (
     Interval,
     IntervalPolicy,
     Observed,
