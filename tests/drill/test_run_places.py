@@ -21,8 +21,7 @@ from tests.servers.places import fuse_mount, object_store_environ
 
 pytestmark = pytest.mark.timeout(90)
 
-TRAINING = (
-    """
+TRAINING = """
 import sys, time, logging, hashlib
 import numpy as np
 import outlast
@@ -40,8 +39,6 @@ with outlast.Run(url, state, every_steps=3, keep_last=2, grace_seconds=10) as ru
 with open(result, "w") as file:
     file.write(hashlib.sha256(state["weights"].tobytes()).hexdigest())
 """
-    % STEPS
-)
 
 
 def train(url: str, result: Path, *, pause: float = 0.02) -> subprocess.Popen[str]:
@@ -153,6 +150,7 @@ def test_a_small_shared_memory_is_no_obstacle(tmp_path: Path) -> None:
         "    for step in run.steps(2): state['x'] += 1\n"
         "print('finished', state['x'][0])\n"
     )
+    url = str(tmp_path / "run")
     script = 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "$@"'
 
     done = subprocess.run(
