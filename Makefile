@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What the benchmarks measure against has an environment of its own.
+PEERS := .peers
 # pip from outside fills the environment, so Debian's Python needs no python3-venv package.
 PIP := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python
@@ -39,14 +41,14 @@ lock: $(VENV)/.locked ## Resolve the dependencies anew into requirements.lock.
 soak: $(VENV)/.torch parts ## Repeat what only shows itself over many repetitions; takes minutes.
 	$(RUN) -m pytest -m soak
 
-bench: $(VENV)/.locked ## Measure the guard and the wrapper against their limits and peers.
-	$(RUN) -m bench
+bench: $(VENV)/.locked $(PEERS)/.ready ## Measure everything against its limits and peers; takes an hour.
+	OUTLAST_BENCH_PYTHON=$(CURDIR)/$(PEERS)/bin/python $(RUN) -m bench $(TOPICS)
 
 sizes: ## Print the sizes of modules and functions (gates nothing).
 	@$(PYTHON) bench/sizes.py
 
-clean: ## Remove the environment and what the demo left.
-	rm -rf $(VENV) demo-run
+clean: ## Remove the environments and what the demo left.
+	rm -rf $(VENV) $(PEERS) demo-run
 
 $(VENV)/.locked: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Outlast needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ".\nhint:  Name another with make PYTHON=python3.12.")'
@@ -57,4 +59,9 @@ $(VENV)/.locked: requirements.lock pyproject.toml
 
 $(VENV)/.torch: $(VENV)/.locked
 	$(PIP) install --quiet torch==2.13.0 torchdata==0.11.0
+	@touch $@
+
+$(PEERS)/.ready: bench/requirements.txt
+	$(PYTHON) -m venv --without-pip $(PEERS)
+	$(PYTHON) -m pip --python $(PEERS)/bin/python --disable-pip-version-check install --quiet -r $<
 	@touch $@

@@ -1,21 +1,25 @@
-"""`make bench`: measure everything, print it and write bench/RESULTS.md."""
+"""`make bench`: measure everything, or the topics that are named, and write bench/RESULTS.md.
+
+    python -m bench guard exec
+
+A topic that was not measured keeps what the file says of it.
+"""
 
 import logging
+import sys
+from importlib import import_module
 from pathlib import Path
 
-from bench import exec as exec_bench
-from bench import guard
-from bench.measure import machine, table
+from bench.measure import machine
+from bench.results import TOPICS, replaced
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
 
 logging.disable(logging.CRITICAL)
-parts = [
-    "# Results",
-    "",
-    f"Written by `make bench`. {machine()}; medians of interleaved rounds. Read the ratios.",
-    "",
-    table("The guard", guard.rows()),
-    table("Starting a command", exec_bench.rows()),
-]
-text = "\n".join(parts)
-print(text)
-Path(__file__).with_name("RESULTS.md").write_text(text)
+wanted = sys.argv[1:] or list(TOPICS)
+if unknown := set(wanted) - set(TOPICS):
+    sys.exit(f"error: No topic is called {', '.join(sorted(unknown))}. Known: {', '.join(TOPICS)}.")
+for topic in wanted:
+    section = import_module(f"bench.{topic}").report()
+    print(section, flush=True)
+    RESULTS.write_text(replaced(RESULTS.read_text(), topic, f"{machine()}.\n\n{section}"))

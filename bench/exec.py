@@ -4,9 +4,13 @@ import shutil
 import sys
 from pathlib import Path
 
-from bench.measure import Row, interleaved, seconds_of
+from bench.measure import Row, interleaved, seconds_of, table
 
 PEERS = {"tini": ["tini", "-s", "--", "true"], "dumb-init": ["dumb-init", "true"]}
+
+
+def report() -> str:
+    return table("Starting a command", rows())
 
 
 def rows() -> list[Row]:

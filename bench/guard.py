@@ -8,9 +8,13 @@ import threading
 import time
 
 import outlast
-from bench.measure import Row, interleaved, seconds_of
+from bench.measure import Row, interleaved, seconds_of, table
 
 STEPS = 1_000_000
+
+
+def report() -> str:
+    return table("The guard", rows())
 
 
 def rows() -> list[Row]:

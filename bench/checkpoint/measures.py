@@ -75,7 +75,8 @@ def report(
     note = (
         f"{size_mib} MiB of float32 in 444 CPU tensors (parameters and Adam's moments); every "
         f"system in a fresh process, in turns, {rounds} rounds. Restored bits are compared each "
-        "time, and the state is changed right after a save returns. Read the ratios."
+        "time, the state is changed right after a save returns, and all train for 3 s before the "
+        "first save. Read the ratios."
     )
     parts = [
         table("Checkpoints: the bars", bars(medians, errors)).replace("\n\n|", f"\n\n{note}\n\n|"),

@@ -28,6 +28,7 @@ from bench.checkpoint.system import System
 # neither its memory nor its blocks are there to be used again. Counting it would flatter us.
 UNCOUNTED_SAVES = 2
 WARM_SAVES = 2
+SECONDS_BEFORE_FIRST = 3.0
 STEP_SECONDS = 0.05
 QUIET_STEPS = 10
 TRAINING_SAVES = 2
@@ -40,11 +41,16 @@ def save_and_restore(system: type[System], folder: Path, mib: int) -> dict[str, 
     tensors = transformer_with_adam(mib)
     names = dict(tensors)
     size = size_of(tensors)
+    train_seconds = _steps()
+    resident = caches.reset_peak()
     started = time.perf_counter()
     one = system(tensors, folder)
     seen: dict[str, Any] = {"open": time.perf_counter() - started, "stall": [], "durable": []}
     one.mutate(names)
-    resident = caches.reset_peak()
+    # No loop saves before it has trained for a while.
+    trained = 0.0
+    while trained < SECONDS_BEFORE_FIRST:
+        trained += train_seconds()
     last = 1 + UNCOUNTED_SAVES + WARM_SAVES
     for step in range(1, last + 1):
         if step > 1:

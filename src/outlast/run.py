@@ -17,6 +17,8 @@ from typing import Any, NoReturn, Self
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import Fenced
 from outlast.checkpoint.position import Position
+from outlast.checkpoint.prints import VARIABLE, Prints
+from outlast.checkpoint.randomness import generators
 from outlast.checkpoint.region import warn_if_far
 from outlast.checkpoint.settings import RUN_URL
 from outlast.errors import Interrupted, OutlastError, SettingError
@@ -79,6 +81,7 @@ class Run:
             may_pickle=may_pickle,
             extras={"position": self._position, "progress": self._progress},
         )
+        self._prints: Prints | None = None
         self._done = 0
         self._in_step = False
         self._looping = False
@@ -88,6 +91,9 @@ class Run:
         self._guard.__enter__()
         try:
             self._done = self._checkpointer.resume()
+            if path := os.environ.get(VARIABLE):
+                self._prints = Prints(path, self._parts)
+                self._prints.note(self._done, always=True)
         except BaseException:
             self._guard.__exit__(None, None, None)
             raise
@@ -110,6 +116,8 @@ class Run:
             else:
                 self._give_up(error)
         finally:
+            if self._prints is not None:
+                self._prints.close()
             self._guard.__exit__(kind, error, trace)
 
     @property
@@ -161,7 +169,7 @@ class Run:
             for batch in self._position.batches(loader, epochs):
                 self._in_step = True
                 yield batch
-                self._end_of_step()
+                self._end_of_step(batch)
                 if self._done % accumulate == 0:
                     self._boundary()
 
@@ -187,6 +195,9 @@ class Run:
             events.Metrics(at=events.utc_now(), step=self._done, values=metrics)
         )
 
+    def _parts(self) -> dict[str, object]:
+        return {**self.state, "random generators": generators()}
+
     def _is_left_to_do(self, what: str, count: int) -> bool:
         """Whether a loop over so many has anything to do; a finished run must have grown."""
         if self._progress["finished"] and count <= self._progress[what]:
@@ -194,9 +205,11 @@ class Run:
         self._progress |= {"finished": False, what: count}
         return True
 
-    def _end_of_step(self) -> None:
+    def _end_of_step(self, batch: object = None) -> None:
         self._in_step = False
         self._done += 1
+        if self._prints is not None:
+            self._prints.note(self._done, batch=batch)
 
     def _boundary(self, *, leaves: bool = True) -> None:
         """Between two steps: leave if told to, else save if due."""
