@@ -1,6 +1,7 @@
 """The pages that are made from the code. `make docs` writes them; a test compares them."""
 
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -8,8 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import outlast
+import outlast.capacity.errors
 import outlast.checkpoint.errors
+import outlast.manifests.render.errors
 import outlast.storage
+from outlast.capacity.schema import workload_keys, workload_schema
 from outlast.cli.app import app
 from outlast.cli.settings import ALL_SETTINGS
 
@@ -22,6 +26,8 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/reference/settings.md": settings_page(),
         ROOT / "docs/reference/cli.md": cli_page(),
         ROOT / "docs/reference/errors.md": errors_page(),
+        ROOT / "docs/reference/workload.md": workload_page(),
+        ROOT / "docs/reference/workload.schema.json": workload_schema_text(),
         ROOT / "public_api.txt": "\n".join(public_api()) + "\n",
     }
 
@@ -75,6 +81,29 @@ def help_of(*arguments: str) -> str:
     command = [sys.executable, "-m", "outlast", *arguments, "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+
+
+def workload_page() -> str:
+    rows = [f"| `{key.name}` | {key.default} | {key.meaning} |" for key in workload_keys()]
+    return "\n".join(
+        [
+            "# The workload file",
+            "",
+            "After reading this page you know every key of a workload file, its default and its",
+            "meaning. [How to render manifests](../how-to/render-manifests.md) shows it in use, and",
+            "[workload.schema.json](workload.schema.json) (`outlast schema`) is the same for",
+            "editors. Sizes and durations carry a unit: `12GiB`; `90s`, `15m`, `3h`, `2d`.",
+            "",
+            "| key | default | meaning |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def workload_schema_text() -> str:
+    return json.dumps(workload_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def errors_page() -> str:

@@ -8,6 +8,7 @@ from importlib import import_module
 # Type checkers know this name; importing it from typing would double the time of this import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from outlast.capacity.workload import Workload
     from outlast.checkpoint.checkpointer import Checkpointer
     from outlast.checkpoint.values import value
     from outlast.errors import Interrupted, OutlastError, SettingError
@@ -27,6 +28,7 @@ __all__ = [
     "Run",
     "SettingError",
     "Source",
+    "Workload",
     "shield_worker",
     "value",
 ]
@@ -40,6 +42,7 @@ _HOMES = {
     "Run": "outlast.run",
     "SettingError": "outlast.errors",
     "Source": "outlast.interruption.notice",
+    "Workload": "outlast.capacity.workload",
     "shield_worker": "outlast.interruption.children",
     "value": "outlast.checkpoint.values",
 }

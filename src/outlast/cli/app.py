@@ -41,6 +41,22 @@ app.command(
     "  outlast checkpoints ./run --prune --keep-last 2",
 )
 app.command(
+    "outlast.cli.render:render",
+    name="render",
+    help="Write the manifests of a workload file, each line with its reason.",
+    help_epilogue="examples:\n"
+    "  outlast render workload.yaml\n"
+    "  outlast render workload.yaml --out manifests\n"
+    "  outlast render workload.yaml --set tier=flex-start --set work.hours=40\n"
+    "  outlast render workload.yaml | kubectl apply -f -",
+)
+app.command(
+    "outlast.cli.schema:schema",
+    name="schema",
+    help="Print the JSON Schema of workload files.",
+    help_epilogue="examples:\n  outlast schema > workload.schema.json",
+)
+app.command(
     "outlast.cli.settings:settings",
     name="settings",
     help="Show every setting, its value here and where that came from.",

@@ -13,7 +13,7 @@ from outlast.checkpoint import fence, inspection
 from outlast.checkpoint.catalogue import Retention, find_garbage, manifest_names, remove
 from outlast.checkpoint.format import order_of
 from outlast.checkpoint.safetensors import write_safetensors
-from outlast.cli.settings import Format
+from outlast.cli.format import Format
 from outlast.storage import Store, open_store
 
 

@@ -2,24 +2,17 @@
 
 import json
 from datetime import datetime
-from enum import StrEnum
 
 from rich.console import Console
 from rich.table import Column, Table
 
 from outlast._base.settings import Setting
 from outlast.checkpoint.settings import RUN_SETTINGS, SaveSettings
+from outlast.cli.format import Format
 from outlast.interruption.guard_settings import GuardSettings
 from outlast.interruption.settings import GUARD_SETTINGS
 
 ALL_SETTINGS: tuple[Setting[object], ...] = (*GUARD_SETTINGS, *RUN_SETTINGS)
-
-
-class Format(StrEnum):
-    """How to print a result."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def settings(*, format: Format = Format.TEXT) -> None:

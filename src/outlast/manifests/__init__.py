@@ -1,0 +1,1 @@
+"""Manifests: write the right ones (`render/`), review anyone's (`lint/`, `rules/`)."""

@@ -1,0 +1,48 @@
+"""The rules that choose a tier."""
+
+import pytest
+
+from outlast.capacity import Tier, Workload, choose_tier_by_rule
+
+HEAD = "name: a\nimage: i\n"
+GPU = "accelerator: {type: nvidia-l4}\n"
+SAVED = "checkpoint: {url: gs://lab/a}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "tier", "reason"),
+    [
+        ("kind: serving\n", Tier.ON_DEMAND, "servers stay on-demand"),
+        ("kind: training\n" + GPU, Tier.ON_DEMAND, "cannot resume, and may take longer"),
+        ("kind: training\nwork: {hours: 20}\n" + GPU, Tier.FLEX_START, "fits into one lease"),
+        ("kind: training\nwork: {hours: 200}\n" + GPU, Tier.ON_DEMAND, "may take longer"),
+        ("kind: training\nwork: {hours: 20}\n", Tier.ON_DEMAND, "must not be evicted"),
+        ("kind: training\n" + GPU + SAVED, Tier.SPOT, "resumes from its checkpoints"),
+        ("kind: training\ndeadline: 72h\n" + GPU + SAVED, Tier.HYBRID, "There is a deadline"),
+        (
+            "kind: training\ninterruptible: false\n" + GPU + SAVED,
+            Tier.FLEX_START,
+            "must not be preempted",
+        ),
+        (
+            "kind: training\ninterruptible: false\n" + SAVED,
+            Tier.ON_DEMAND,
+            "flex-start has accelerators only",
+        ),
+        ("kind: sweep\ndeadline: 72h\n" + GPU, Tier.SPOT, "a sweep workload one small piece"),
+        ("kind: ci\n", Tier.SPOT, "a ci workload one small piece"),
+        (
+            "kind: batch-inference\nqueue: postgresql://h/d\nsink: gs://lab/r\n",
+            Tier.SPOT,
+            "a batch-inference workload one small piece",
+        ),
+        ("kind: batch-inference\n", Tier.ON_DEMAND, "cannot resume"),
+        ("kind: training\ntier: on-demand\n", Tier.ON_DEMAND, "names this tier"),
+        ("kind: sweep\ntier: hybrid\n", Tier.HYBRID, "names this tier"),
+    ],
+)
+def test_the_rules_choose(text: str, tier: Tier, reason: str) -> None:
+    choice = choose_tier_by_rule(Workload.parse(HEAD + text, name="w"))
+
+    assert choice.tier is tier
+    assert reason in choice.reason
