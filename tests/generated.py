@@ -90,7 +90,7 @@ def workload_page() -> str:
             "# The workload file",
             "",
             "After reading this page you know every key of a workload file, its default and its",
-            "meaning. [How to render manifests](../how-to/render-manifests.md) shows it in use, and",
+            "meaning. [How to render manifests](../how-to/render-manifests.md) shows it in use;",
             "[workload.schema.json](workload.schema.json) (`outlast schema`) is the same for",
             "editors. Sizes and durations carry a unit: `12GiB`; `90s`, `15m`, `3h`, `2d`.",
             "",
