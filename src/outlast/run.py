@@ -26,6 +26,8 @@ from outlast.interruption.guard import Guard
 from outlast.interruption.machine import google_metadata_host
 from outlast.interruption.settings import METADATA_HOST
 from outlast.journal import events
+from outlast.metrics.exporter import Exporter, Metric
+from outlast.metrics.figures import expiry_metric
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +83,8 @@ class Run:
             may_pickle=may_pickle,
             extras={"position": self._position, "progress": self._progress},
         )
+        self._exporter = Exporter(self._metrics())
+        self._resumed_at = 0
         self._prints: Prints | None = None
         self._done = 0
         self._in_step = False
@@ -90,7 +94,7 @@ class Run:
     def __enter__(self) -> Self:
         self._guard.__enter__()
         try:
-            self._done = self._checkpointer.resume()
+            self._done = self._resumed_at = self._checkpointer.resume()
             if path := os.environ.get(VARIABLE):
                 self._prints = Prints(path, self._parts)
                 self._prints.note(self._done, always=True)
@@ -101,6 +105,7 @@ class Run:
             log.info("Resumed at step %d in attempt %d.", self._done, self._checkpointer.attempt)
         host = METADATA_HOST.read().value or google_metadata_host()
         warn_if_far(self._checkpointer.url, metadata_host=host)
+        self._exporter.__enter__()
         return self
 
     def __exit__(
@@ -116,6 +121,7 @@ class Run:
             else:
                 self._give_up(error)
         finally:
+            self._exporter.__exit__(kind, error, trace)
             if self._prints is not None:
                 self._prints.close()
             self._guard.__exit__(kind, error, trace)
@@ -194,6 +200,23 @@ class Run:
         self._checkpointer.record(
             events.Metrics(at=events.utc_now(), step=self._done, values=metrics)
         )
+
+    def _metrics(self) -> list[Metric]:
+        return [
+            Metric(
+                name="outlast_progress_total",
+                kind="counter",
+                meaning="Steps that this process has finished.",
+                read=lambda: self._done - self._resumed_at,
+            ),
+            Metric(
+                name="outlast_checkpoint_timestamp_seconds",
+                kind="gauge",
+                meaning="When the newest checkpoint became durable.",
+                read=lambda: self._checkpointer.durable_at,
+            ),
+            expiry_metric(self._guard),
+        ]
 
     def _parts(self) -> dict[str, object]:
         return {**self.state, "random generators": generators()}

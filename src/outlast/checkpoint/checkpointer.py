@@ -94,6 +94,8 @@ class Checkpointer:
         self._attempt = 0
         self._pace = Pace(self._settings.policy, final_seconds=final_seconds)
         self._step = 0
+        self.durable_at: float | None = None
+        """Unix time at which the newest checkpoint was made; None without one."""
         self._is_warm = False
         self._warned_unchanged = False
         # Until one of these is reached, a tick looks no further. Set by the writer on a failure.
@@ -273,6 +275,7 @@ class Checkpointer:
         )
         if found is not None:
             self._saver.start_from(found.manifest)
+            self.durable_at = found.manifest.created.timestamp()
             passed_over = tuple(
                 events.PassedOver(checkpoint=name, reason=reason)
                 for name, reason in found.passed_over
@@ -320,6 +323,7 @@ class Checkpointer:
     def _after_commit(self, report: SaveReport) -> None:
         """In the thread that writes: note what the save took."""
         manifest = report.manifest
+        self.durable_at = manifest.created.timestamp()
         self._pace.commit(
             stall_seconds=report.stall_seconds,
             durable_seconds=report.durable_seconds,

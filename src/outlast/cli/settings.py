@@ -11,8 +11,13 @@ from outlast.checkpoint.settings import RUN_SETTINGS, SaveSettings
 from outlast.cli.format import Format
 from outlast.interruption.guard_settings import GuardSettings
 from outlast.interruption.settings import GUARD_SETTINGS
+from outlast.metrics.settings import METRICS_SETTINGS
 
-ALL_SETTINGS: tuple[Setting[object], ...] = (*GUARD_SETTINGS, *RUN_SETTINGS)
+ALL_SETTINGS: tuple[Setting[object], ...] = (
+    *GUARD_SETTINGS,
+    *RUN_SETTINGS,
+    *METRICS_SETTINGS,
+)
 
 
 def settings(*, format: Format = Format.TEXT) -> None:

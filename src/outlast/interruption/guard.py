@@ -106,6 +106,10 @@ class Guard:
         """Seconds for work that a notice from outside will leave: the grace less the reserve."""
         return self._settings.grace_seconds - self._settings.reserve_seconds
 
+    def seconds_until_expiry(self) -> float | None:
+        """How long the machine will live, where a clock knows; None if none does, or closed."""
+        return self._watcher.seconds_until_expiry(self._watch) if self._watcher else None
+
     def remaining(self) -> float:
         """Seconds left for work; 0 once the budget is spent, infinite without a notice."""
         return self._watch.remaining()

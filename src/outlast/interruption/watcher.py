@@ -323,10 +323,20 @@ class Watcher:
         else:
             log.warning(_incredible(clock))
 
+    def seconds_until_expiry(self, watch: Watch) -> float | None:
+        """How long the machine lives on, as far as any clock knows."""
+        for member in list(self._members):
+            if member.watch is watch and (clock := self._clock_of(member)) is not None:
+                return clock.seconds_left()
+        return None
+
+    def _clock_of(self, member: _Member) -> ExpiryClock | None:
+        return member.watch.explicit_expiry or self._node_expiry or member.derived_expiry
+
     def _running_clocks(self) -> list[tuple[_Member, ExpiryClock]]:
         clocks = []
         for member in self._members:
-            clock = member.watch.explicit_expiry or self._node_expiry or member.derived_expiry
+            clock = self._clock_of(member)
             if clock is not None and not member.expired:
                 clocks.append((member, clock))
         return clocks

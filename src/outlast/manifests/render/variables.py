@@ -23,6 +23,8 @@ def variables(settled: Settled, *, run_folder: str = "") -> list[Value]:
     env += _clock(settled)
     port = settled.workload.alerts.metrics_port
     env.append(_plain("OUTLAST_METRICS_PORT", str(port)))
+    reason = "Prometheus comes from outside the Pod; the default lets in nobody but the Pod itself."
+    env.append(_plain("OUTLAST_METRICS_HOST", "0.0.0.0", reason))
     workload = settled.workload
     env += [_plain(name, value) for name, value in workload.env.items()]
     env += [_secret(name, ref) for name, ref in workload.secrets.items()]
