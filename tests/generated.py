@@ -11,11 +11,13 @@ from pathlib import Path
 import outlast
 import outlast.capacity.errors
 import outlast.checkpoint.errors
+import outlast.manifests.lint.errors
 import outlast.manifests.render.errors
 import outlast.storage
 from outlast.capacity.schema import workload_keys, workload_schema
 from outlast.cli.app import app
 from outlast.cli.settings import ALL_SETTINGS
+from tests.unit.manifests.rules.page import rules_page
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,6 +28,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/reference/settings.md": settings_page(),
         ROOT / "docs/reference/cli.md": cli_page(),
         ROOT / "docs/reference/errors.md": errors_page(),
+        ROOT / "docs/reference/rules.md": rules_page(),
         ROOT / "docs/reference/workload.md": workload_page(),
         ROOT / "docs/reference/workload.schema.json": workload_schema_text(),
         ROOT / "public_api.txt": "\n".join(public_api()) + "\n",
@@ -63,6 +66,7 @@ def cli_page() -> str:
         "| code | meaning |",
         "|---|---|",
         "| 0 | fine |",
+        "| 1 | findings at or above `--fail-on`, or a check that failed |",
         "| 2 | wrong usage, or a setting that cannot work |",
         "| 75 | interrupted, but saved |",
         "| 126, 127 | `exec`: the command cannot be started, or was not found |",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from outlast.interruption.children import shield_worker
     from outlast.interruption.guard import Guard
     from outlast.interruption.notice import Notice, Source
+    from outlast.manifests.linting import lint
     from outlast.run import Run
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __all__ = [
     "SettingError",
     "Source",
     "Workload",
+    "lint",
     "shield_worker",
     "value",
 ]
@@ -43,6 +45,7 @@ _HOMES = {
     "SettingError": "outlast.errors",
     "Source": "outlast.interruption.notice",
     "Workload": "outlast.capacity.workload",
+    "lint": "outlast.manifests.linting",
     "shield_worker": "outlast.interruption.children",
     "value": "outlast.checkpoint.values",
 }

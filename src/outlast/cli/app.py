@@ -51,6 +51,22 @@ app.command(
     "  outlast render workload.yaml | kubectl apply -f -",
 )
 app.command(
+    "outlast.cli.lint:lint",
+    name="lint",
+    help="Review manifests for what goes wrong on Spot and flex-start nodes.",
+    help_epilogue="examples:\n"
+    "  outlast lint k8s/\n"
+    "  outlast lint k8s/ --pools create-pools.sh\n"
+    "  outlast lint k8s/ --diff --unsafe-fixes\n"
+    "  kubectl get jobs -o yaml | outlast lint -",
+)
+app.command(
+    "outlast.cli.rules:rules",
+    name="rules",
+    help="List the rules of `outlast lint`, or print the manual page of one.",
+    help_epilogue="examples:\n  outlast rules\n  outlast rules no-grace",
+)
+app.command(
     "outlast.cli.schema:schema",
     name="schema",
     help="Print the JSON Schema of workload files.",

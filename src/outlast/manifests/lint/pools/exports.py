@@ -1,0 +1,159 @@
+"""Node pools from what a cluster says of itself, as JSON or YAML.
+
+`gcloud container node-pools list|describe`, `gcloud container clusters describe` and
+`kubectl get nodes`, each with `--format=json` or `-o json`.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from outlast.manifests.lint.nodes import Map, Path, Seq, get, span_at
+from outlast.manifests.lint.pools.model import (
+    FLEX_START_LABEL,
+    POOL_LABEL,
+    PREEMPTIBLE_LABEL,
+    PROVISIONING_LABEL,
+    QUEUED_LABEL,
+    SPOT_LABEL,
+    Capacity,
+    NodePool,
+    Tier,
+    seconds_of,
+    taint_effect,
+)
+from outlast.manifests.lint.scheduling import Taint
+from outlast.manifests.lint.source import Place, Source
+
+_PROVISIONING = {
+    "spot": Tier.SPOT,
+    "preemptible": Tier.SPOT,
+    "flex-start": Tier.FLEX_START,
+    "standard": Tier.ON_DEMAND,
+}
+
+
+def read_export(source: Source, document: Any) -> Capacity | None:
+    """The pools in a document that gcloud printed; None if it is something else."""
+    if isinstance(document, Map) and isinstance(document.get("nodePools"), Seq):
+        listed = document["nodePools"]
+        autopilot = get(document, ("autopilot", "enabled")) is True
+        return Capacity(pools=_pools(source, listed), is_autopilot=autopilot, is_whole=True)
+    if isinstance(document, Seq) and document and all(map(_is_pool, document)):
+        return Capacity(pools=_pools(source, document), is_whole=True)
+    if _is_pool(document):
+        return Capacity(pools=(_pool(source, document),))
+    return None
+
+
+def read_nodes(source: Source, nodes: Iterable[Map]) -> Capacity:
+    """The pools that nodes of `kubectl get nodes` belong to."""
+    pools: dict[str, NodePool] = {}
+    for node in nodes:
+        labels = _strings(get(node, ("metadata", "labels")))
+        name = labels.get(POOL_LABEL) or str(get(node, ("metadata", "name"), "node"))
+        if name not in pools:
+            pools[name] = NodePool(
+                name=name,
+                tier=_tier_of_labels(labels),
+                place=_place(source, node, ("metadata", "name")),
+                places={"taints": _place(source, node, ("spec", "taints"))},
+                labels=labels,
+                taints=tuple(_taints(get(node, ("spec", "taints")))),
+            )
+    return Capacity(pools=tuple(pools.values()), is_whole=True)
+
+
+def _is_pool(value: Any) -> bool:
+    return (
+        isinstance(value, Map)
+        and "kind" not in value
+        and isinstance(value.get("name"), str)
+        and isinstance(value.get("config"), Map)
+        and ("instanceGroupUrls" in value or "machineType" in value["config"])
+    )
+
+
+def _pools(source: Source, listed: Seq) -> tuple[NodePool, ...]:
+    return tuple(_pool(source, pool) for pool in listed if _is_pool(pool))
+
+
+def _pool(source: Source, pool: Map) -> NodePool:
+    config = pool["config"]
+    queued = get(pool, ("queuedProvisioning", "enabled")) is True
+    accelerator = get(config, ("accelerators", 0, "acceleratorType"))
+    machine = config.get("machineType")
+    return NodePool(
+        name=pool["name"],
+        tier=_tier_of_config(config, is_queued=queued),
+        place=_place(source, pool, ("name",)),
+        places={
+            "tier": _place(source, pool, ("config", _tier_key(config))),
+            "taints": _place(source, pool, ("config", "taints")),
+            "max-nodes": _place(source, pool, ("autoscaling",)),
+        },
+        labels=_strings(config.get("labels")),
+        taints=tuple(_taints(config.get("taints"))),
+        machine_type=machine if isinstance(machine, str) else None,
+        accelerator=accelerator if isinstance(accelerator, str) else None,
+        accelerator_count=_count(get(config, ("accelerators", 0, "acceleratorCount"))) or 0,
+        nodes_max=_nodes_max(pool),
+        run_seconds_max=seconds_of(config.get("maxRunDuration")),
+        is_queued=queued,
+    )
+
+
+def _tier_key(config: Map) -> str:
+    keys = ("spot", "preemptible", "flexStart")
+    return next((key for key in keys if config.get(key) is True), "")
+
+
+def _tier_of_config(config: Map, *, is_queued: bool) -> Tier:
+    key = _tier_key(config)
+    if key == "flexStart" or is_queued:
+        return Tier.FLEX_START
+    return Tier.SPOT if key else Tier.ON_DEMAND
+
+
+def _tier_of_labels(labels: dict[str, str]) -> Tier:
+    if labels.get(PROVISIONING_LABEL) in _PROVISIONING:
+        return _PROVISIONING[labels[PROVISIONING_LABEL]]
+    if "true" in (labels.get(SPOT_LABEL), labels.get(PREEMPTIBLE_LABEL)):
+        return Tier.SPOT
+    if "true" in (labels.get(FLEX_START_LABEL), labels.get(QUEUED_LABEL)):
+        return Tier.FLEX_START
+    return Tier.ON_DEMAND
+
+
+def _nodes_max(pool: Map) -> int | None:
+    scaling = pool.get("autoscaling")
+    if isinstance(scaling, Map) and scaling.get("enabled") is True:
+        return _count(scaling.get("totalMaxNodeCount")) or _count(scaling.get("maxNodeCount"))
+    return _count(pool.get("initialNodeCount"))
+
+
+def _taints(listed: Any) -> Iterator[Taint]:
+    for item in listed if isinstance(listed, list) else []:
+        if isinstance(item, Map) and isinstance(item.get("key"), str):
+            value, effect = item.get("value"), item.get("effect")
+            yield Taint(
+                key=item["key"],
+                value=value if isinstance(value, str) else "",
+                effect=taint_effect(effect) if isinstance(effect, str) else "",
+            )
+
+
+def _strings(value: Any) -> dict[str, str]:
+    if not isinstance(value, Map):
+        return {}
+    return {key: text for key, text in value.items() if isinstance(text, str)}
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, str) and value.isdecimal() and len(value) < 7:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _place(source: Source, root: Map, path: Path) -> Place:
+    start, end = span_at(root, path)
+    return Place(source=source, start=start, end=end)

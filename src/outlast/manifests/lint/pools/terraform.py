@@ -1,0 +1,147 @@
+"""Node pools from Terraform: `google_container_node_pool` and `google_container_cluster`."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from outlast.manifests.lint.pools.hcl import UNKNOWN, Attribute, Block, read_hcl
+from outlast.manifests.lint.pools.model import (
+    Capacity,
+    NodePool,
+    Tier,
+    joined,
+    seconds_of,
+    taint_effect,
+)
+from outlast.manifests.lint.scheduling import Taint
+from outlast.manifests.lint.source import Place, Source
+
+_FLAGS = {"spot": Tier.SPOT, "preemptible": Tier.SPOT, "flex_start": Tier.FLEX_START}
+
+
+def is_terraform(source: Source) -> bool:
+    return "google_container_" in source.text
+
+
+def read_terraform(sources: Iterable[Source]) -> Capacity:
+    """The pools in Terraform files. Files of one folder share their variables, as modules do."""
+    folders: dict[Any, list[Source]] = defaultdict(list)
+    for source in sources:
+        folders[source.path.parent if source.path else None].append(source)
+    return joined(
+        _read_file(source, variables)
+        for files in folders.values()
+        for variables in [_defaults(files)]
+        for source in files
+        if is_terraform(source)
+    )
+
+
+def _defaults(sources: Iterable[Source]) -> dict[str, Any]:
+    return {
+        block.labels[0]: block.value("default")
+        for source in sources
+        if "variable" in source.text
+        for block in read_hcl(source.text).all_blocks("variable")
+        if block.labels and "default" in block.attributes
+    }
+
+
+def _read_file(source: Source, variables: dict[str, Any]) -> Capacity:
+    pools: list[NodePool] = []
+    is_autopilot: bool | None = None
+    for block in read_hcl(source.text, variables).all_blocks("resource"):
+        match block.labels:
+            case ["google_container_node_pool", label]:
+                pools.append(_pool(source, block, label))
+            case ["google_container_cluster", _]:
+                autopilot = block.value("enable_autopilot")
+                if autopilot in (True, False, None):
+                    is_autopilot = bool(is_autopilot or autopilot)
+                pools += [_pool(source, one, "") for one in block.all_blocks("node_pool")]
+    return Capacity(pools=tuple(pools), is_autopilot=is_autopilot)
+
+
+def _pool(source: Source, block: Block, label: str) -> NodePool:
+    config = block.block("node_config") or Block(type="", labels=(), start=0, end=0)
+    scaling = block.block("autoscaling") or Block(type="", labels=(), start=0, end=0)
+    accelerator = config.block("guest_accelerator")
+    name = block.value("name")
+    tier, tier_attribute = _tier(block, config)
+    places = {
+        "tier": _place(source, tier_attribute),
+        "taints": _place(source, next(config.all_blocks("taint"), None)),
+        "labels": _place(source, config.attributes.get("labels")),
+        "max-nodes": _place(source, _nodes_max(scaling)),
+    }
+    nodes_max = _nodes_max(scaling)
+    return NodePool(
+        name=name if isinstance(name, str) else label,
+        tier=tier,
+        place=Place(source=source, start=block.start, end=block.end),
+        places={key: place for key, place in places.items() if place is not None},
+        labels=_labels(config.value("labels")),
+        taints=tuple(_taints(config)),
+        knows_taints=_knows_taints(config),
+        machine_type=_text(config.value("machine_type")),
+        accelerator=_text(accelerator.value("type")) if accelerator else None,
+        accelerator_count=_count(accelerator.value("count")) or 0 if accelerator else 0,
+        nodes_max=_count(nodes_max.value) if nodes_max else _count(block.value("node_count")),
+        run_seconds_max=seconds_of(config.value("max_run_duration")),
+        is_queued=_is_queued(block),
+    )
+
+
+def _tier(block: Block, config: Block) -> tuple[Tier | None, Attribute | None]:
+    for name, tier in _FLAGS.items():
+        attribute = config.attributes.get(name)
+        if attribute is not None and attribute.value is not False:
+            return (tier if attribute.value is True else None), attribute
+    if _is_queued(block):
+        return Tier.FLEX_START, None
+    return Tier.ON_DEMAND, None
+
+
+def _is_queued(block: Block) -> bool:
+    queued = block.block("queued_provisioning")
+    return queued is not None and queued.value("enabled") is True
+
+
+def _taints(config: Block) -> Iterator[Taint]:
+    for block in config.all_blocks("taint"):
+        key, value, effect = (block.value(name) for name in ("key", "value", "effect"))
+        if isinstance(key, str) and isinstance(effect, str):
+            yield Taint(key=key, value=_text(value) or "", effect=taint_effect(effect))
+
+
+def _knows_taints(config: Block) -> bool:
+    if any("taint" in block.labels for block in config.all_blocks("dynamic")):
+        return False
+    return all(
+        isinstance(block.value(name), str)
+        for block in config.all_blocks("taint")
+        for name in ("key", "effect")
+    )
+
+
+def _labels(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        return {}
+    return {key: text for key, text in value.items() if isinstance(text, str)}
+
+
+def _nodes_max(scaling: Block) -> Attribute | None:
+    names = ("total_max_node_count", "max_node_count")
+    return next((scaling.attributes[name] for name in names if name in scaling.attributes), None)
+
+
+def _place(source: Source, found: Attribute | Block | None) -> Place | None:
+    return None if found is None else Place(source=source, start=found.start, end=found.end)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value is not UNKNOWN else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,141 @@
+"""What rules look at: a part of an object, which answers with the right types and knows its place.
+
+Manifests are anyone's, so anything may stand anywhere. A view never raises for that: what has the
+wrong type reads as absent, and the schema rules report it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from outlast.manifests.lint.changes import Change, Fix, below
+from outlast.manifests.lint.nodes import Map, Path, get, span_at
+from outlast.manifests.lint.source import Place, Source
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """What a rule yields: something is wrong at a place.
+
+    `hint` says what to do about this one; without it, the rule's manual says so. `view` is what
+    the rule was looking at and `at` the path in its object, so that an annotation can speak for it.
+    """
+
+    message: str
+    place: Place
+    hint: str | None = None
+    fix: Fix | None = None
+    view: "View | None" = None
+    at: Path = ()
+
+
+class View:
+    """The part of an object at `path`. `get` and its kin take a path relative to it."""
+
+    def __init__(self, manifest: "Manifest | None", path: Path, data: Any) -> None:
+        self._manifest = manifest
+        self.path = path
+        self.data: Map = data if isinstance(data, Map) else Map(0, is_flow=False)
+
+    @property
+    def manifest(self) -> "Manifest":
+        """The object this is a part of."""
+        assert self._manifest is not None
+        return self._manifest
+
+    def get(self, *path: str | int) -> Any:
+        """What stands at the path, None where nothing does."""
+        return get(self.data, path)
+
+    def text(self, *path: str | int) -> str | None:
+        found = self.get(*path)
+        return found if isinstance(found, str) else None
+
+    def integer(self, *path: str | int) -> int | None:
+        found = self.get(*path)
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+    def mapping(self, *path: str | int) -> Mapping[str, Any]:
+        found = self.get(*path)
+        return found if isinstance(found, dict) else {}
+
+    def strings(self, *path: str | int) -> dict[str, str]:
+        """The mapping at the path, without the values that are no text."""
+        return {key: value for key, value in self.mapping(*path).items() if isinstance(value, str)}
+
+    def listed(self, *path: str | int) -> list[Any]:
+        found = self.get(*path)
+        return found if isinstance(found, list) else []
+
+    def mappings(self, *path: str | int) -> Iterator[tuple[int, Map]]:
+        """The mappings in the list at the path, each with its index."""
+        for index, item in enumerate(self.listed(*path)):
+            if isinstance(item, Map):
+                yield index, item
+
+    def fault(
+        self,
+        message: str,
+        *,
+        at: Path = (),
+        of_key: bool = False,
+        hint: str | None = None,
+        fix: Fix | None = None,
+    ) -> Fault:
+        """Something is wrong at `at`: at a scalar itself, or at the key of a mapping or list.
+
+        Where `at` does not exist, its nearest part that does is pointed at: for what is missing,
+        name it, and the key of what should hold it is shown.
+        """
+        path = (*self.path, *at)
+        place = self.manifest.place(path, of_key=of_key)
+        return Fault(message=message, place=place, hint=hint, fix=fix, view=self, at=path)
+
+    def fix(self, title: str, *changes: Change, is_safe: bool) -> Fix:
+        """A fix of this view; the paths of the changes are relative to it."""
+        absolute = tuple(below(self.path, change) for change in changes)
+        return Fix(title=title, changes=absolute, is_safe=is_safe)
+
+
+class Manifest(View):
+    """One Kubernetes object.
+
+    `is_patch`: only a part of one, to be merged by Kustomize. `is_base`: Kustomize may complete it.
+    """
+
+    def __init__(
+        self, source: Source, root: Map, *, is_patch: bool = False, is_base: bool = False
+    ) -> None:
+        super().__init__(None, (), root)
+        self.source = source
+        self.is_patch = is_patch
+        self.is_base = is_base
+        self.api_version = self.text("apiVersion") or ""
+        self.kind = self.text("kind") or ""
+        self.name = self.text("metadata", "name") or ""
+        self.namespace = self.text("metadata", "namespace")
+
+    @property
+    def manifest(self) -> "Manifest":
+        return self
+
+    @property
+    def group(self) -> str:
+        """The API group: `batch` of `batch/v1`, empty for the core."""
+        group, slash, _ = self.api_version.partition("/")
+        return group if slash else ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self.strings("metadata", "labels")
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return self.strings("metadata", "annotations")
+
+    def place(self, path: Path, *, of_key: bool = False) -> Place:
+        start, end = span_at(self.data, path, of_key=of_key)
+        return Place(source=self.source, start=start, end=end)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}" if self.name else self.kind
