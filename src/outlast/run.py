@@ -18,7 +18,7 @@ from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import Fenced
 from outlast.checkpoint.position import Position
 from outlast.checkpoint.prints import VARIABLE, Prints
-from outlast.checkpoint.randomness import generators
+from outlast.checkpoint.randomness import random_states
 from outlast.checkpoint.region import warn_if_far
 from outlast.checkpoint.settings import RUN_URL
 from outlast.errors import Interrupted, OutlastError, SettingError
@@ -219,7 +219,8 @@ class Run:
         ]
 
     def _parts(self) -> dict[str, object]:
-        return {**self.state, "random generators": generators()}
+        states = random_states()
+        return {**self.state, **{f"random.{name}": state for name, state in states.items()}}
 
     def _is_left_to_do(self, what: str, count: int) -> bool:
         """Whether a loop over so many has anything to do; a finished run must have grown."""

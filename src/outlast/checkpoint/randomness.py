@@ -13,7 +13,7 @@ from outlast.checkpoint.values import value
 
 def generators() -> value:
     """The generators that the program has loaded, as a part of the state."""
-    return value(_get, _set)
+    return value(random_states, _set)
 
 
 def as_value(thing: object) -> value | None:
@@ -31,7 +31,8 @@ def as_value(thing: object) -> value | None:
     return None
 
 
-def _get() -> dict[str, object]:
+def random_states() -> dict[str, object]:
+    """The states of the global generators, by library."""
     states: dict[str, object] = {"python": random.getstate()}
     if (numpy := sys.modules.get("numpy")) is not None:
         states["numpy"] = numpy.random.get_state(legacy=False)

@@ -1,6 +1,7 @@
 """Two runs can be compared step by step."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ def hashed(path: Path, monkeypatch: pytest.MonkeyPatch, *, seed: int = 1) -> lis
     """What a short run of two epochs writes down."""
     monkeypatch.setenv("OUTLAST_DRILL_HASHES", str(path))
     np.random.seed(seed)
+    random.seed(seed)
     state: dict[str, Any] = {"weights": np.zeros(10), "count": 0}
     with outlast.Run(memory_url(), state) as run:
         for batch in run.batches([1, 2, 3], epochs=2):
@@ -28,7 +30,7 @@ def test_every_step_and_where_the_run_began_are_written_down(
 ) -> None:
     names, *lines = hashed(tmp_path / "hashes", monkeypatch)
 
-    assert {"weights", "count", "random generators"} <= set(names["leaves"])
+    assert {"weights", "count", "random.python", "random.numpy"} <= set(names["leaves"])
     assert lines[0]["step"] == 0
     assert all(len(line["hashes"]) == len(names["leaves"]) for line in lines)
     assert lines[-1]["batch"]
