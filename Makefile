@@ -48,7 +48,7 @@ sizes: ## Print the sizes of modules and functions (gates nothing).
 	@$(PYTHON) bench/sizes.py
 
 clean: ## Remove the environments and what the demo left.
-	rm -rf $(VENV) $(PEERS) demo-run
+	rm -rf $(VENV) $(PEERS) demo-run classify-run outlast-demo
 
 $(VENV)/.locked: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Outlast needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ".\nhint:  Name another with make PYTHON=python3.12.")'

@@ -11,9 +11,15 @@ from pathlib import Path
 import outlast
 import outlast.capacity.errors
 import outlast.checkpoint.errors
+import outlast.cli.publish
+import outlast.cli.work
 import outlast.manifests.lint.errors
 import outlast.manifests.render.errors
+import outlast.queue
+import outlast.results
+import outlast.results.export
 import outlast.storage
+import outlast.worker.errors
 from outlast.capacity.schema import workload_keys, workload_schema
 from outlast.cli.app import app
 from outlast.cli.settings import ALL_SETTINGS
@@ -68,6 +74,7 @@ def cli_page() -> str:
         "| 0 | fine |",
         "| 1 | findings at or above `--fail-on`, or a check that failed |",
         "| 2 | wrong usage, or a setting that cannot work |",
+        "| 3 | the queue, the sink or the disk does not answer |",
         "| 75 | interrupted, but saved |",
         "| 126, 127 | `exec`: the command cannot be started, or was not found |",
         "| 128 + n | `exec`: the command died of signal n |",

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from outlast.interruption.guard import Guard
     from outlast.interruption.notice import Notice, Source
     from outlast.manifests.linting import lint
+    from outlast.queue.opening import open_queue
+    from outlast.results.opening import open_sink
     from outlast.run import Run
+    from outlast.worker.errors import ItemFailed
+    from outlast.worker.worker import Worker
 
 __version__ = "0.1.0"
 
@@ -24,13 +28,17 @@ __all__ = [
     "Checkpointer",
     "Guard",
     "Interrupted",
+    "ItemFailed",
     "Notice",
     "OutlastError",
     "Run",
     "SettingError",
     "Source",
+    "Worker",
     "Workload",
     "lint",
+    "open_queue",
+    "open_sink",
     "shield_worker",
     "value",
 ]
@@ -39,13 +47,17 @@ _HOMES = {
     "Checkpointer": "outlast.checkpoint.checkpointer",
     "Guard": "outlast.interruption.guard",
     "Interrupted": "outlast.errors",
+    "ItemFailed": "outlast.worker.errors",
     "Notice": "outlast.interruption.notice",
     "OutlastError": "outlast.errors",
     "Run": "outlast.run",
     "SettingError": "outlast.errors",
     "Source": "outlast.interruption.notice",
+    "Worker": "outlast.worker.worker",
     "Workload": "outlast.capacity.workload",
     "lint": "outlast.manifests.linting",
+    "open_queue": "outlast.queue.opening",
+    "open_sink": "outlast.results.opening",
     "shield_worker": "outlast.interruption.children",
     "value": "outlast.checkpoint.values",
 }

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+import tests.faults.worker_preloaded  # noqa: F401 - loading it is the point
 from tests.faults.training import Plan, Training
 
 torch.set_num_threads(1)

@@ -13,6 +13,8 @@ from outlast import __version__
 from outlast.cli import exec as exec_module
 from outlast.cli.messages import print_error
 from outlast.errors import OutlastError
+from outlast.queue.errors import QueueUnavailable
+from outlast.results.errors import SinkUnavailable
 
 app = App(
     name="outlast",
@@ -39,6 +41,43 @@ app.command(
     "  outlast checkpoints ./run --diff 400 500\n"
     "  outlast checkpoints ./run --export 500 model.safetensors\n"
     "  outlast checkpoints ./run --prune --keep-last 2",
+)
+app.command(
+    "outlast.cli.publish:publish",
+    name="publish",
+    help="Put items into a queue: JSONL, CSV, a folder of files, standard input.",
+    help_epilogue="examples:\n"
+    "  outlast publish sqlite:///jobs.db texts.jsonl --key id\n"
+    "  outlast publish sqlite:///jobs.db images/\n"
+    "  zcat texts.jsonl.gz | outlast publish postgresql://db/jobs -",
+)
+app.command(
+    "outlast.cli.work:work",
+    name="work",
+    help="Work on the items of a queue until it is drained.",
+    help_epilogue="examples:\n"
+    "  outlast work embed:embed --queue sqlite:///jobs.db --sink sqlite:///jobs.db\n"
+    "  outlast work classify:Classifier --batch --chunk 100 --version resnet50-2\n"
+    "  outlast work embed:embed --until forever --lease 30s --timeout 10m",
+)
+app.command(
+    "outlast.cli.queue:queue",
+    name="queue",
+    help="Show what is left in a queue, how fast it goes, and what was given up.",
+    help_epilogue="examples:\n"
+    "  outlast queue sqlite:///jobs.db\n"
+    "  outlast queue sqlite:///jobs.db --watch\n"
+    "  outlast queue sqlite:///jobs.db --dead\n"
+    "  outlast queue sqlite:///jobs.db --retry-dead",
+)
+app.command(
+    "outlast.cli.results:results",
+    name="results",
+    help="Count the results in a sink, or write them into a file.",
+    help_epilogue="examples:\n"
+    "  outlast results sqlite:///jobs.db\n"
+    "  outlast results gs://bucket/results --export results.jsonl\n"
+    "  outlast results sqlite:///jobs.db --export results.parquet",
 )
 app.command(
     "outlast.cli.render:render",
@@ -98,6 +137,9 @@ def run(arguments: Sequence[str]) -> int:
     except CycloptsError as error:
         print_error(_as_usage_error(error, arguments))
         return 2
+    except (QueueUnavailable, SinkUnavailable) as error:
+        print_error(error)
+        return 3
     except OutlastError as error:
         print_error(error)
         return 2

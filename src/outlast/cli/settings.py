@@ -12,10 +12,12 @@ from outlast.cli.format import Format
 from outlast.interruption.guard_settings import GuardSettings
 from outlast.interruption.settings import GUARD_SETTINGS
 from outlast.metrics.settings import METRICS_SETTINGS
+from outlast.worker.settings import WORKER_SETTINGS
 
 ALL_SETTINGS: tuple[Setting[object], ...] = (
     *GUARD_SETTINGS,
     *RUN_SETTINGS,
+    *WORKER_SETTINGS,
     *METRICS_SETTINGS,
 )
 

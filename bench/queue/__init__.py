@@ -1,0 +1,1 @@
+"""Queues, measured: the bare loop as the limit, ours, and the peers that are installed."""

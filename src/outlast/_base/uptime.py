@@ -1,0 +1,29 @@
+"""A clock that all processes of a machine share and that nobody can move.
+
+It counts from the boot, so it means something only together with `boot_id`.
+"""
+
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+# Linux counts the time asleep here only; elsewhere the monotonic clock does.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID_COMMAND = ("sysctl", "-n", "kern.bootsessionuuid")
+
+
+def uptime_seconds() -> float:
+    """Seconds since the boot, the same for every process of the machine."""
+    return time.clock_gettime(_CLOCK)
+
+
+@cache
+def boot_id() -> str:
+    """The name of this boot: another one after every start of the machine."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        done = subprocess.run(_BOOT_ID_COMMAND, capture_output=True, text=True, check=True)
+        return done.stdout.strip()

@@ -1,0 +1,13 @@
+"""What a worker's life needs, loaded once by the server that forks it."""
+
+import google.cloud.pubsub_v1  # type: ignore[import-untyped]  # it has no types
+import psycopg
+
+import outlast.queue.postgres
+import outlast.queue.pubsub
+import outlast.queue.sqlite
+import outlast.results.postgres
+import outlast.results.sqlite
+import tests.faults.worker_program
+
+__all__ = ["google", "outlast", "psycopg", "tests"]
