@@ -17,6 +17,22 @@ def _works(part: str) -> bool:
     return PARTS[part].works()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs a part that is nowhere required and not here."""
+    left_out = [item for item in items if any(not _is_required(part) for part in _parts_of(item))]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _parts_of(item: pytest.Item) -> list[str]:
+    return [part for mark in item.iter_markers("needs") for part in mark.args]
+
+
+def _is_required(part: str) -> bool:
+    return PARTS[part].required or _works(part)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         for part in mark.args:

@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import outlast
+import outlast.capacity.catalogue
 import outlast.capacity.errors
+import outlast.capacity.plan
+import outlast.capacity.sweep
+import outlast.capacity.traces
 import outlast.checkpoint.errors
 import outlast.cli.publish
 import outlast.cli.work

@@ -8,6 +8,7 @@ from importlib import import_module
 # Type checkers know this name; importing it from typing would double the time of this import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from outlast.capacity.plan import plan
     from outlast.capacity.workload import Workload
     from outlast.checkpoint.checkpointer import Checkpointer
     from outlast.checkpoint.values import value
@@ -39,6 +40,7 @@ __all__ = [
     "lint",
     "open_queue",
     "open_sink",
+    "plan",
     "shield_worker",
     "value",
 ]
@@ -58,6 +60,7 @@ _HOMES = {
     "lint": "outlast.manifests.linting",
     "open_queue": "outlast.queue.opening",
     "open_sink": "outlast.results.opening",
+    "plan": "outlast.capacity.plan",
     "shield_worker": "outlast.interruption.children",
     "value": "outlast.checkpoint.values",
 }

@@ -60,6 +60,7 @@ class Run:
         ceiling_seconds: float | None = None,
         prior_mean_seconds: float | None = None,
         prior_unannounced_share: float | None = None,
+        prior_weight: float | None = None,
         may_pickle: Collection[str] = (),
     ) -> None:
         self.state = state
@@ -79,6 +80,7 @@ class Run:
             ceiling_seconds=ceiling_seconds,
             prior_mean_seconds=prior_mean_seconds,
             prior_unannounced_share=prior_unannounced_share,
+            prior_weight=prior_weight,
             final_seconds=self._guard.budget_seconds,
             may_pickle=may_pickle,
             extras={"position": self._position, "progress": self._progress},

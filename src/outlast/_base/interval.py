@@ -21,6 +21,7 @@ _RATIO_TINY = 1e-8
 # Above it, the exact interval differs from the mean time by less than a float can show.
 _RATIO_HUGE = 30.0
 _NEWTON_ROUNDS = 6
+_CEILING_COSTS_MIN = 50.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,7 +157,9 @@ def choose_interval(
         f"a save costs the loop {cost.loop_seconds:.3g} s, "
         f"and work is lost every {mean_seconds / HOUR_SECONDS:.3g} h"
     )
-    bounded_seconds = min(max(best_seconds, policy.floor_seconds), policy.ceiling_seconds)
+    # A ceiling below this would spend more on saves than it could ever win.
+    ceiling_seconds = max(policy.ceiling_seconds, _CEILING_COSTS_MIN * cost.loop_seconds)
+    bounded_seconds = min(max(best_seconds, policy.floor_seconds), ceiling_seconds)
     if cost.durable_seconds > bounded_seconds:
         why += f"; not sooner than a save is durable, {cost.durable_seconds:.3g} s"
         return Interval(seconds=cost.durable_seconds, why=why)

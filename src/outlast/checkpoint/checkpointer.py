@@ -61,6 +61,7 @@ class Checkpointer:
         ceiling_seconds: float | None = None,
         prior_mean_seconds: float | None = None,
         prior_unannounced_share: float | None = None,
+        prior_weight: float | None = None,
         final_seconds: float = math.inf,
         may_pickle: Collection[str] = (),
         extras: Mapping[str, object] | None = None,
@@ -78,6 +79,7 @@ class Checkpointer:
                 "ceiling_seconds": ceiling_seconds,
                 "prior_mean_seconds": prior_mean_seconds,
                 "prior_unannounced_share": prior_unannounced_share,
+                "prior_weight": prior_weight,
             }
         )
         self._may_pickle = frozenset(

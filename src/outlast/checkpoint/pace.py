@@ -7,6 +7,7 @@ thread tells, each of them one number at a time.
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from outlast._base.interval import (
     COSTS_KEPT,
@@ -40,6 +41,7 @@ class Pace:
         self._costs: list[SaveCost] = []
         self._observed = Observed()
         self._bytes_last: int | None = None
+        self._begun_at = 0.0
         self._saved_at = 0.0
         self._quiet_from: tuple[int, float] | None = None
         self._step_seconds: float | None = None
@@ -61,7 +63,7 @@ class Pace:
     def begin(self, step: int, *, now: float) -> None:
         """The loop starts with so many steps done, all of them saved."""
         self.saved_step = step
-        self._saved_at = now
+        self._begun_at = self._saved_at = now
         self._quiet_from = (step, now)
 
     def is_due(self, step: int, *, now: float) -> bool:
@@ -83,7 +85,11 @@ class Pace:
         return choose_interval(
             self._policy,
             cost=typical_cost(self._costs),
-            observed=self._observed,
+            observed=replace(
+                self._observed,
+                running_seconds=self._observed.running_seconds
+                + max(0.0, self._saved_at - self._begun_at),
+            ),
             final_fits=self._needed_last() <= self._final_seconds,
         )
 

@@ -47,6 +47,16 @@ def _parse_share(given: object) -> float:
     return share
 
 
+def _parse_weight(given: object) -> float:
+    try:
+        weight = float(given) if isinstance(given, int | float | str) else math.nan
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise ValueError("A number above 0 is expected.")
+    return weight
+
+
 def _parse_on_error(given: object) -> OnError:
     try:
         return OnError(given)  # type: ignore[arg-type]  # anything else is refused by it
@@ -153,6 +163,15 @@ PRIOR_UNANNOUNCED_SHARE = Setting(
     meaning="The share of these that comes without a notice.",
     hint="Give a share from 0 to 1.",
 )
+PRIOR_WEIGHT = Setting(
+    keyword="prior_weight",
+    variable="OUTLAST_PRIOR_WEIGHT",
+    default=1.0,
+    default_text="1",
+    parse=_parse_weight,
+    meaning="How many interruptions seen that assumption outweighs; more if it was learned.",
+    hint="Give a number above 0, for example 10 for a mean that `outlast learn` found.",
+)
 
 RUN_SETTINGS: tuple[Setting[object], ...] = (
     RUN_URL,
@@ -166,6 +185,7 @@ RUN_SETTINGS: tuple[Setting[object], ...] = (
     CEILING_SECONDS,
     PRIOR_MEAN_SECONDS,
     PRIOR_UNANNOUNCED_SHARE,
+    PRIOR_WEIGHT,
 )
 
 
@@ -201,6 +221,7 @@ class SaveSettings:
                     given.get("prior_mean_seconds"), environ
                 ).value,
                 prior_unannounced_share=PRIOR_UNANNOUNCED_SHARE.read(share, environ).value,
+                prior_weight=PRIOR_WEIGHT.read(given.get("prior_weight"), environ).value,
             ),
             retention=Retention(
                 keep_last=KEEP_LAST.read(given.get("keep_last"), environ).value,

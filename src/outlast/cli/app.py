@@ -80,6 +80,45 @@ app.command(
     "  outlast results sqlite:///jobs.db --export results.parquet",
 )
 app.command(
+    "outlast.cli.plan:plan",
+    name="plan",
+    help="Say which capacity suits a workload, what it costs, and whether it is done in time.",
+    help_epilogue="examples:\n"
+    "  outlast plan workload.yaml\n"
+    "  outlast plan workload.yaml --set deadline=60h --html plan.html\n"
+    "  outlast plan workload.yaml --sweep checkpoint.size=1GiB..100GiB",
+)
+app.command(
+    "outlast.cli.simulate:simulate",
+    name="simulate",
+    help="Replay traces of Spot machines against policies.",
+    help_epilogue="examples:\n"
+    "  outlast simulate trace.json --save 60s\n"
+    "  outlast simulate trace.json --work 6h --deadline 10h --machine a2-highgpu-1g",
+)
+app.command(
+    "outlast.cli.prices:prices",
+    name="prices",
+    help="Show what machines cost, how old that is and where it comes from.",
+    help_epilogue="examples:\n"
+    "  outlast prices a2-highgpu-1g us-central1\n"
+    "  outlast prices --import catalogue.csv --date 2026-08-21 --format csv",
+)
+app.command(
+    "outlast.cli.learn:learn",
+    name="learn",
+    help="Turn what runs have measured into a diff of the workload file.",
+    help_epilogue="examples:\n  outlast learn gs://runs/tiny --workload workload.yaml",
+)
+app.command(
+    "outlast.cli.why:why",
+    name="why",
+    help="Say where the time and the money of a run went.",
+    help_epilogue="examples:\n"
+    "  outlast why gs://runs/tiny --workload workload.yaml\n"
+    "  outlast why ./run --price 2.12",
+)
+app.command(
     "outlast.cli.render:render",
     name="render",
     help="Write the manifests of a workload file, each line with its reason.",

@@ -1,0 +1,255 @@
+"""Finish in time and cheaply on a pool that comes and goes: when to buy which machine.
+
+Pure. Three policies and a bound, replayed on a trace: *always on-demand*; *greedy*, which takes
+Spot whenever there is some and waits otherwise; and *uniform progress*, which buys on-demand as
+soon as it has no Spot machine and is behind schedule, and goes back to Spot when well ahead. Greedy
+and uniform progress have a safety net: once the time left hardly suffices for an on-demand machine
+to do the rest, they take one and stay. With it they miss no deadline that can be kept at all,
+because a Spot machine is taken only while there is time to lose it just before its first save.
+"""
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from outlast.capacity.replay import Pool
+
+_MOMENT_SECONDS = 1e-7
+
+
+class DeadlinePolicy(StrEnum):
+    """How a machine is chosen."""
+
+    ON_DEMAND = "on-demand"
+    GREEDY = "greedy"
+    UNIFORM = "uniform-progress"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """What is to be done by when, counted from its start, and what a change of machine costs.
+
+    `changeover_seconds` pass from taking a machine, of either kind, to the first work on it.
+    """
+
+    work_seconds: float
+    deadline_seconds: float
+    interval_seconds: float
+    save_seconds: float
+    changeover_seconds: float
+
+    def __post_init__(self) -> None:
+        for name in ("work_seconds", "deadline_seconds", "interval_seconds"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} is {value!r}; a finite number above 0 is expected.")
+        for name in ("save_seconds", "changeover_seconds"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is {value!r}; a finite number from 0 is expected.")
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether an on-demand machine from the start on gets done in time."""
+        return self.changeover_seconds + self.need(self.work_seconds) <= self.deadline_seconds
+
+    @property
+    def cycle_seconds(self) -> float:
+        return self.interval_seconds + self.save_seconds
+
+    def need(self, left_seconds: float) -> float:
+        """The time for so much work and its saves."""
+        return left_seconds + math.ceil(left_seconds / self.interval_seconds) * self.save_seconds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """How it went: when it was done, on what, and how often it changed machines."""
+
+    finish_seconds: float
+    spot_seconds: float
+    on_demand_seconds: float
+    machines: int
+    lost_seconds: float
+    deadline_seconds: float
+
+    @property
+    def is_in_time(self) -> bool:
+        # Times are sums of many floats.
+        return self.finish_seconds <= self.deadline_seconds + 1e-6
+
+    def cost(self, *, spot_price: float, on_demand_price: float) -> float:
+        """In units of the price of an hour."""
+        paid = self.spot_seconds * spot_price + self.on_demand_seconds * on_demand_price
+        return paid / 3600
+
+
+def replay_deadline(
+    pool: Pool, task: Task, policy: DeadlinePolicy, *, start_seconds: float, seed: int
+) -> Kept:
+    """Replay one run of a task on a trace. Every loss of a Spot machine comes without a notice."""
+    return _Replay(pool, task, policy, start_seconds, seed).run()
+
+
+def cost_bound(
+    pool: Pool,
+    task: Task,
+    *,
+    start_seconds: float,
+    spot_price: float,
+    on_demand_price: float,
+) -> float:
+    """What an oracle that knows the trace would pay at least: no policy can be cheaper.
+
+    It saves once before each loss, takes the machines that live longest, uses the best of them, and
+    has the rest done on demand at any time, in one piece.
+    """
+    overhead = task.changeover_seconds + task.save_seconds
+    useful = sorted(_lengths(pool, task, start_seconds, overhead), reverse=True)
+    left, paid = task.work_seconds, 0.0
+    for seconds in useful:
+        gain = min(seconds, left)
+        price = (gain + overhead) * spot_price
+        if left <= 0 or price >= gain * on_demand_price:
+            break
+        left -= gain
+        paid += price
+    return (paid + left * on_demand_price) / 3600
+
+
+def _lengths(pool: Pool, task: Task, start_seconds: float, overhead: float) -> Iterator[float]:
+    """The work that each machine of the longest chain leaves room for, until the deadline."""
+    end = start_seconds + task.deadline_seconds
+    now = pool.next_chance(start_seconds)
+    while now is not None and now < end:
+        stay = pool.take(now, None)
+        yield max(0.0, min(stay.end_seconds, end) - now - overhead)
+        now = pool.next_chance(stay.end_seconds)
+
+
+class _Replay:
+    """One run: the clock of the trace, the durable work left, and what was paid."""
+
+    def __init__(
+        self, pool: Pool, task: Task, policy: DeadlinePolicy, start_seconds: float, seed: int
+    ) -> None:
+        self._pool = pool
+        self._task = task
+        self._policy = policy
+        self._start = start_seconds
+        self._chance = random.Random(f"{seed}:{start_seconds!r}")
+        self._now = start_seconds
+        self._due = start_seconds + task.deadline_seconds
+        self._left = task.work_seconds
+        self._spot = self._on_demand = self._lost = 0.0
+        self._machines = 0
+
+    def run(self) -> Kept:
+        while self._left > 0:
+            if self._must_hurry():
+                self._stay_on_demand()
+            elif self._spot_at() == self._now and self._may_take_spot():
+                self._use_spot()
+            elif self._policy is DeadlinePolicy.UNIFORM and self._is_behind():
+                self._use_on_demand()
+            else:
+                self._wait()
+        return Kept(
+            finish_seconds=self._now - self._start,
+            spot_seconds=self._spot,
+            on_demand_seconds=self._on_demand,
+            machines=self._machines,
+            lost_seconds=self._lost,
+            deadline_seconds=self._task.deadline_seconds,
+        )
+
+    @property
+    def _slack(self) -> float:
+        """The time that may still be lost if the rest is done on demand."""
+        return self._due - self._now - self._task.need(self._left)
+
+    def _must_hurry(self) -> bool:
+        if self._policy is DeadlinePolicy.ON_DEMAND:
+            return True
+        return self._slack <= 2 * self._task.changeover_seconds
+
+    def _may_take_spot(self) -> bool:
+        """Whether the machine may be lost at the worst moment, just before its first save."""
+        task = self._task
+        return self._slack >= 3 * task.changeover_seconds + task.cycle_seconds
+
+    def _is_behind(self) -> bool:
+        return self._progress() < self._scheduled()
+
+    def _progress(self) -> float:
+        return self._task.work_seconds - self._left
+
+    def _scheduled(self) -> float:
+        """The work that would be done by now if it were spread evenly over the time."""
+        task = self._task
+        return (self._now - self._start) * task.work_seconds / task.deadline_seconds
+
+    def _spot_at(self) -> float:
+        """When a Spot machine can be had, from now on."""
+        chance = self._pool.next_chance(self._now)
+        return math.inf if chance is None else chance
+
+    def _wait(self) -> None:
+        """Until Spot comes, the schedule is missed, or the net catches."""
+        task = self._task
+        until = [self._due - task.need(self._left) - 2 * task.changeover_seconds]
+        if self._spot_at() > self._now:
+            until.append(self._spot_at())
+        if self._policy is DeadlinePolicy.UNIFORM:
+            ahead = self._progress() * task.deadline_seconds / task.work_seconds
+            until.append(self._start + ahead)
+        # Behind schedule and caught by the net is who is past the moment, not at it.
+        self._now = max(min(until), self._now) + _MOMENT_SECONDS
+
+    def _use_spot(self) -> None:
+        """Work until the machine is lost or the work is done."""
+        task = self._task
+        stay = self._pool.take(self._now, self._chance)
+        length = stay.seconds if stay.lost else math.inf
+        need = task.changeover_seconds + task.need(self._left)
+        self._machines += 1
+        if need <= length:
+            self._spend_spot(need)
+            self._left = 0.0
+            return
+        running = max(0.0, length - task.changeover_seconds)
+        cycles = math.floor(running / task.cycle_seconds)
+        saved = cycles * task.interval_seconds
+        begun = min(running - cycles * task.cycle_seconds, task.interval_seconds)
+        self._lost += min(begun, self._left - saved)
+        self._left -= saved
+        self._spend_spot(length)
+
+    def _use_on_demand(self) -> None:
+        """Work until well ahead of the schedule with Spot to go to, changing only after a save."""
+        task = self._task
+        self._machines += 1
+        self._spend_on_demand(task.changeover_seconds)
+        while self._left > 0:
+            piece = min(self._left, task.interval_seconds)
+            self._left -= piece
+            self._spend_on_demand(piece + task.save_seconds)
+            ahead = self._progress() - self._scheduled()
+            is_enough = ahead >= 2 * task.changeover_seconds
+            if is_enough and self._spot_at() == self._now and self._may_take_spot():
+                return
+
+    def _stay_on_demand(self) -> None:
+        self._machines += 1
+        self._spend_on_demand(self._task.changeover_seconds + self._task.need(self._left))
+        self._left = 0.0
+
+    def _spend_spot(self, seconds: float) -> None:
+        self._now += seconds
+        self._spot += seconds
+
+    def _spend_on_demand(self, seconds: float) -> None:
+        self._now += seconds
+        self._on_demand += seconds

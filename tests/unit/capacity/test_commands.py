@@ -1,0 +1,442 @@
+"""The commands: what they print, for people and for programs, and how they refuse."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from outlast.capacity.price import PriceError, PriceUnknown, parse_prices
+from outlast.capacity.traces import TraceError
+from outlast.capacity.workload import Workload
+from outlast.cli.format import Format
+from outlast.cli.learn import learn
+from outlast.cli.plan import plan
+from outlast.cli.prices import PriceFormat, prices
+from outlast.cli.simulate import simulate
+from outlast.cli.why import why
+from outlast.errors import OutlastError
+from tests.unit.capacity.generated_traces import counts_trace, nodes_trace, steps_trace
+from tests.unit.capacity.test_plan import TRAINING
+from tests.unit.capacity.test_price import CATALOGUE
+
+TODAY = date(2026, 9, 1)
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def workload_file(tmp_path: Path) -> Path:
+    path = tmp_path / "workload.yaml"
+    path.write_text(TRAINING)
+    return path
+
+
+# plan
+
+
+def test_plan_prints_the_choice_its_reasons_and_every_tier(
+    workload_file: Path, capsys: Captured
+) -> None:
+    plan(workload_file, today=TODAY, runs=1000)
+
+    out, err = capsys.readouterr()
+    assert out.startswith("Take spot for tiny-gpt.")
+    for tier in ("spot", "flex-start", "on-demand", "hybrid"):
+        assert f"\n{tier} " in out
+    assert "(estimate)" in out
+    assert "warning: The grace period is too short" in err
+
+
+def test_plan_prints_the_same_json_twice(workload_file: Path, capsys: Captured) -> None:
+    texts = []
+    for _ in range(2):
+        plan(workload_file, today=TODAY, runs=1000, format=Format.JSON)
+        texts.append(capsys.readouterr().out)
+
+    assert texts[0] == texts[1]
+    assert json.loads(texts[0])["tier"] == "spot"
+
+
+def test_plan_takes_other_values_and_other_prices(
+    workload_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    mine = tmp_path / "mine.csv"
+    mine.write_text(
+        "machine,accelerator,count,location,tier,price,currency,date,source\n"
+        "g2-standard-24,,,us-central1,flex-start,0.50,USD,2026-08-30,contract\n"
+    )
+
+    plan(workload_file, overrides=["tier=hybrid"], today=TODAY, runs=500, format=Format.JSON)
+    named = json.loads(capsys.readouterr().out)
+    plan(workload_file, prices=[mine], today=TODAY, runs=500, format=Format.JSON)
+    cheaper = json.loads(capsys.readouterr().out)
+
+    assert named["tier"] == "hybrid"
+    assert cheaper["tier"] == "flex-start"
+    assert not cheaper["options"][1]["cost"]["is_estimate"]
+
+
+def test_plan_sweeps_and_draws(workload_file: Path, tmp_path: Path, capsys: Captured) -> None:
+    html, svg = tmp_path / "plan.html", tmp_path / "sweep.svg"
+
+    plan(
+        workload_file,
+        sweep="checkpoint.size=1GiB,2000GiB",
+        html=html,
+        svg=svg,
+        today=TODAY,
+        runs=500,
+    )
+
+    out = capsys.readouterr().out
+    assert "checkpoint.size" in out and "2000GiB" in out
+    assert html.read_text().count("<svg") == 3
+    assert svg.read_text().startswith("<svg")
+
+
+def test_plan_takes_the_lives_of_a_trace_or_another_law(
+    workload_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    trace, dull = tmp_path / "trace.csv", tmp_path / "dull.json"
+    trace.write_text(nodes_trace(8, mean_hours=1))
+    dull.write_text('{"metadata": {"gap_seconds": 60}, "data": [1, 1]}')
+
+    plan(workload_file, trace=trace, today=TODAY, runs=500, format=Format.JSON)
+    short = json.loads(capsys.readouterr().out)
+    plan(workload_file, weibull_shape=0.5, today=TODAY, runs=500, format=Format.JSON)
+    early = json.loads(capsys.readouterr().out)
+
+    assert short["options"][0]["interruptions"] > 30
+    assert early["options"][0]["interruptions"] > 10
+    with pytest.raises(OutlastError, match="exclude each other"):
+        plan(workload_file, trace=trace, weibull_shape=0.5)
+    with pytest.raises(OutlastError, match="--weibull-shape is 0"):
+        plan(workload_file, weibull_shape=0)
+    with pytest.raises(TraceError, match="No machine is ever lost"):
+        plan(workload_file, trace=dull)
+
+
+def test_plan_warns_of_old_prices_on_stderr_alone(workload_file: Path, capsys: Captured) -> None:
+    plan(workload_file, today=date(2026, 12, 24), runs=200, format=Format.JSON)
+
+    out, err = capsys.readouterr()
+    json.loads(out)
+    assert "The oldest of these prices is 125 days old." in err
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda file: plan(file, overrides=["tier"]), "--set takes key=value"),
+        (lambda file: plan(file, runs=0), "--runs is 0"),
+        (lambda file: plan(file, svg=file), "--svg draws a sweep"),
+        (lambda file: plan(file, sweep="x"), "--sweep takes key=from..to"),
+        (lambda file: plan(file, flex_multiplier=Decimal(0)), "multiplier for flex-start"),
+        (lambda file: plan(file, overrides=["deadline=1h"]), "the work alone takes 38.0 h"),
+        (lambda file: plan(file, prices=[file]), "lacks the columns"),
+    ],
+    ids=["set", "runs", "svg", "sweep", "multiplier", "deadline", "prices"],
+)
+def test_plan_refuses_what_cannot_be(
+    call: Callable[[Path], None], words: str, workload_file: Path
+) -> None:
+    with pytest.raises(OutlastError) as caught:
+        call(workload_file)
+
+    assert words in str(caught.value)
+
+
+@pytest.mark.timeout(60)
+def test_plan_answers_within_seconds_from_a_cold_start(workload_file: Path) -> None:
+    code = (
+        "import sys, pathlib; from outlast.cli.plan import plan; "
+        "plan(pathlib.Path(sys.argv[1]), overrides=None)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(workload_file)], capture_output=True, text=True, timeout=20
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "Take spot" in done.stdout
+
+
+# prices
+
+
+def test_prices_show_age_and_source_and_mark_estimates(capsys: Captured) -> None:
+    prices(["a2-highgpu-1g", "us-central1"], today=date(2026, 9, 20))
+
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert len(lines) == 4
+    assert "2.12081 USD   2026-08-21  30 d" in out
+    assert "estimate: 0.5 x the on-demand price" in out
+    assert err == ""
+
+
+def test_prices_older_than_90_days_are_warned_of(capsys: Captured) -> None:
+    prices(["g2-standard-4"], today=date(2026, 11, 19))
+    fresh = capsys.readouterr().err
+    prices(["g2-standard-4"], today=date(2026, 11, 20))
+
+    assert fresh == ""
+    assert "91 days old" in capsys.readouterr().err
+
+
+def test_an_imported_catalogue_can_be_handed_to_other_commands(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    catalogue = tmp_path / "catalogue.csv"
+    catalogue.write_text(CATALOGUE)
+
+    prices(import_=catalogue, date=date(2026, 8, 21), today=TODAY, format=PriceFormat.CSV)
+
+    out, err = capsys.readouterr()
+    rows = parse_prices(out, name="out")
+    assert {row.source for row in rows} == {"catalogue.csv"}
+    assert not any(row.is_estimate for row in rows)
+    assert "1 machines could not be added up and are left out" in err
+
+
+def test_prices_as_json_are_exact(capsys: Captured) -> None:
+    prices(["g2-standard-4", "us-central1", "spot"], today=TODAY, format=PriceFormat.JSON)
+
+    [row] = json.loads(capsys.readouterr().out)["prices"]
+    assert (row["per_hour"], row["currency"], row["age_days"]) == ("0.42396", "USD", 11)
+
+
+def test_prices_refuse_what_cannot_be(tmp_path: Path) -> None:
+    catalogue = tmp_path / "c.csv"
+    catalogue.write_text(CATALOGUE)
+
+    with pytest.raises(OutlastError, match="No price matches 'nothing'"):
+        prices(["nothing"])
+    with pytest.raises(OutlastError, match="of what day its prices are"):
+        prices(import_=catalogue)
+    with pytest.raises(OutlastError, match="go with --import"):
+        prices(source="me")
+    with pytest.raises(PriceError, match="cannot be read"):
+        prices(import_=tmp_path / "no.csv", date=TODAY)
+
+
+# simulate
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> list[Path]:
+    paths = []
+    for name, text in (
+        ("steps.json", steps_trace(5, steps=600)),
+        ("nodes.csv", nodes_trace(5, hours=12)),
+        ("counts.txt", counts_trace(5, hours=12, backwards=3)),
+    ):
+        (tmp_path / name).write_text(text)
+        paths.append(tmp_path / name)
+    return paths
+
+
+def test_simulate_compares_the_policies_on_every_format(
+    traces: list[Path], capsys: Captured
+) -> None:
+    simulate(*traces, save="30s", unannounced=0.5, interval=["10m"], format=Format.JSON)
+
+    reports = json.loads(capsys.readouterr().out)["traces"]
+    assert [report["trace"] for report in reports] == ["steps.json", "nodes.csv", "counts.txt"]
+    for report in reports:
+        rows = {row["policy"]: row for row in report["policies"]}
+        assert {"best fixed", "fixed 10.0 min", "Young", "Daly", "ours", "oracle"} <= rows.keys()
+        assert all(0 < row["goodput"] <= rows["oracle"]["goodput"] + 1e-9 for row in rows.values())
+        assert rows["best fixed"]["of_best_fixed"] == 1.0
+        shares = ("goodput", "lost_share", "save_share", "restart_share")
+        assert all(sum(row[s] for s in shares) == pytest.approx(1.0) for row in rows.values())
+    assert reports[2]["repairs"]
+
+
+def test_simulate_keeps_deadlines_and_prices_them(traces: list[Path], capsys: Captured) -> None:
+    simulate(traces[1], work="3h", deadline="5h", machine="a2-highgpu-1g", format=Format.JSON)
+
+    kept = json.loads(capsys.readouterr().out)["traces"][0]["deadline"]
+    rows = {row["policy"]: row for row in kept["policies"]}
+    assert all(row["missed"] == 0 for row in rows.values())
+    assert rows["uniform-progress"]["cost"] < rows["on-demand"]["cost"]
+    assert kept["oracle_cost_at_least"] <= min(row["cost"] for row in rows.values())
+
+
+def test_simulate_prints_and_draws(traces: list[Path], tmp_path: Path, capsys: Captured) -> None:
+    html, svg = tmp_path / "out.html", tmp_path / "out.svg"
+
+    simulate(traces[2], work="2h", deadline="4h", html=html, svg=svg)
+
+    out, err = capsys.readouterr()
+    assert "ours" in out and "uniform-progress" in out and "oracle, at least" in out
+    assert "the order of the lines was kept" in err
+    assert html.read_text().count("<svg") == 1
+    assert svg.read_text().startswith("<svg")
+
+
+def test_simulate_gives_the_same_numbers_for_the_same_seed(
+    traces: list[Path], capsys: Captured
+) -> None:
+    texts = []
+    for seed in (1, 1, 2):
+        simulate(traces[2], seed=seed, format=Format.JSON)
+        texts.append(capsys.readouterr().out)
+
+    assert texts[0] == texts[1] != texts[2]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"save": "soon"}, "'soon' is not a duration"),
+        ({"unannounced": 1.5}, "--unannounced is 1.5"),
+        ({"rounds": 0}, "--rounds is 0"),
+        ({"every": "0s"}, "a duration above 0"),
+        ({"work": "2h"}, "--work and --deadline go together"),
+        ({"work": "5h", "deadline": "4h"}, "too short"),
+        ({"work": "20h", "deadline": "40h"}, "which is less than the deadline"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_simulate_refuses_what_cannot_be(
+    keywords: dict[str, object], words: str, traces: list[Path]
+) -> None:
+    with pytest.raises(OutlastError) as caught:
+        simulate(traces[1], **keywords)  # type: ignore[arg-type]
+
+    assert words in str(caught.value)
+
+
+def test_simulate_refuses_odd_traces_and_files(traces: list[Path], tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text("")
+
+    with pytest.raises(OutlastError, match="needs a trace"):
+        simulate()
+    with pytest.raises(OutlastError, match="--svg draws one trace"):
+        simulate(*traces, svg=tmp_path / "x.svg")
+    with pytest.raises(TraceError, match="is empty"):
+        simulate(empty)
+    with pytest.raises(PriceUnknown, match="No price is known"):
+        simulate(traces[0], machine="a2-highgpu-1")
+
+
+# learn and why, on a run that really was interrupted
+
+
+TRAIN = """\
+import os, signal, time
+import numpy as np
+import outlast
+
+state = {"weights": np.zeros(200_000)}
+with outlast.Run("run", state, every_steps=20) as run:
+    for step in run.steps(150):
+        state["weights"] += 1
+        time.sleep(0.005)
+        if step == int(os.environ.get("STOP_AT", -1)):
+            os.kill(os.getpid(), getattr(signal, os.environ["STOP_BY"]))
+"""
+
+
+@pytest.fixture(scope="module")
+def run_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Killed without a word, then told to stop, then left to finish."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    (folder / "train.py").write_text(TRAIN)
+    for stop in (
+        {"STOP_AT": "50", "STOP_BY": "SIGKILL"},
+        {"STOP_AT": "90", "STOP_BY": "SIGTERM"},
+        {},
+    ):
+        subprocess.run(
+            [sys.executable, "train.py"],
+            cwd=folder,
+            env={**os.environ, **stop},
+            capture_output=True,
+            timeout=30,
+        )
+    return str(folder / "run")
+
+
+@pytest.mark.timeout(60)
+def test_learn_prints_what_a_run_measured(run_url: str, capsys: Captured) -> None:
+    learn(run_url, format=Format.JSON)
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["interruptions"] == {"announced": 1, "missed": 0, "unannounced": 1}
+    assert found["size_bytes"] >= 1_600_000
+    assert found["measured"]["unannounced"] == "0.5"
+    assert {"save", "stall", "between_interruptions", "waiting", "grace"} <= found[
+        "measured"
+    ].keys()
+    assert found["diff"] is None
+
+
+def test_learn_prints_a_diff_that_is_a_workload_file_again(
+    run_url: str, workload_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    learn(run_url, workload=workload_file)
+
+    out = capsys.readouterr().out
+    assert "2 interruptions, 1 announced, of which 0 lost work, and 1 without a notice" in out
+    assert "Suggested interval:" in out
+    patch = tmp_path / "learned.patch"
+    patch.write_text(out[out.index("--- ") :])
+    before = workload_file.read_text()
+    subprocess.run(["patch", str(workload_file), str(patch)], check=True, capture_output=True)
+    assert workload_file.read_text() != before
+    assert Workload.read(workload_file).measured.unannounced == 0.5
+
+
+def test_why_says_where_the_time_and_the_money_went(run_url: str, capsys: Captured) -> None:
+    why(run_url, price="3600", format=Format.JSON)
+
+    found = json.loads(capsys.readouterr().out)
+    parts = {part["name"]: part for part in found["parts"]}
+    assert found["finished"]
+    assert [attempt["ending"] for attempt in found["attempts"]] == [
+        "killed",
+        "announced",
+        "finished",
+    ]
+    assert [attempt["is_interruption"] for attempt in found["attempts"]] == [True, True, False]
+    assert parts["work"]["seconds"] > 0.5
+    # What a kill cost is known only as far as the journal had been written.
+    assert parts["work done again"]["seconds"] >= 0
+    total = sum(part["seconds"] for part in found["parts"])
+    assert total == pytest.approx(found["total_seconds"], rel=0.02)
+    # At a dollar a second, the cost of the work is its seconds.
+    assert float(parts["work"]["cost"]) == pytest.approx(parts["work"]["seconds"], abs=0.01)
+    assert parts["waiting"]["cost"] == "0.00"
+
+
+def test_why_tells_eviction_by_eviction(
+    run_url: str, workload_file: Path, capsys: Captured
+) -> None:
+    why(run_url, workload=workload_file)
+
+    out = capsys.readouterr().out
+    assert "finished" in out and "killed" in out and "announced" in out
+    assert "USD" in out
+    assert "Worth most:" in out or "No single change" in out
+
+
+def test_learn_and_why_refuse_a_place_without_a_journal(tmp_path: Path) -> None:
+    with pytest.raises(OutlastError, match="There is no journal"):
+        learn(str(tmp_path))
+    with pytest.raises(OutlastError, match="There is no journal"):
+        why(str(tmp_path))
+    with pytest.raises(OutlastError, match="learn needs a run"):
+        learn()
+
+
+def test_why_refuses_a_price_of_zero(run_url: str) -> None:
+    with pytest.raises(OutlastError, match="A price of zero is not believed"):
+        why(run_url, price="0")

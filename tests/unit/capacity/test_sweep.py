@@ -1,0 +1,112 @@
+"""What if: values in the unit of the key, a row and a line for each tier."""
+
+import math
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from outlast.capacity.plan import Plan, plan
+from outlast.capacity.sweep import (
+    Sweep,
+    SweepError,
+    parse_sweep,
+    sweep_chart,
+    sweep_json,
+    sweep_parts,
+    sweep_rows,
+)
+from outlast.capacity.workload import Workload
+from tests.unit.capacity.test_plan import TRAINING
+
+
+def plans_of(swept: Sweep, text: str = TRAINING) -> list[Plan]:
+    return [
+        plan(Workload.parse(text, name="w", overrides={swept.key: point.text}), runs=500)
+        for point in swept.points
+    ]
+
+
+def test_a_range_of_sizes_goes_up_at_even_ratios() -> None:
+    swept = parse_sweep("checkpoint.size=1GiB..100GiB")
+
+    assert (swept.key, swept.unit, len(swept.points)) == ("checkpoint.size", "GiB", 9)
+    assert (swept.points[0].text, swept.points[-1].text) == ("1024MiB", "100GiB")
+    ratios = [b.number / a.number for a, b in zip(swept.points, swept.points[1:], strict=False)]
+    assert all(ratio == pytest.approx(100 ** (1 / 8), rel=0.03) for ratio in ratios)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "first", "last"),
+    [
+        ("work.hours=10..100", "", "10", "100"),
+        ("work.hours=0.5..8.0", "", "0.5", "8"),
+        ("deadline=40h..80h", "hours", "144000s", "288000s"),
+        ("nodes=1,2,4", "", "1", "4"),
+        ("measured.save=10s,2m", "hours", "10s", "2m"),
+    ],
+)
+def test_values_keep_the_unit_of_their_key(text: str, unit: str, first: str, last: str) -> None:
+    swept = parse_sweep(text)
+
+    assert (swept.unit, swept.points[0].text, swept.points[-1].text) == (unit, first, last)
+
+
+def test_whole_numbers_are_not_repeated() -> None:
+    assert [point.text for point in parse_sweep("nodes=1..3").points] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("checkpoint.size", "takes key=from..to"),
+        ("=1..2", "takes key=from..to"),
+        ("a=1..", "takes key=from..to"),
+        ("a=9..1", "does not go up"),
+        ("a=0..5", "does not go up"),
+        ("a=1GiB..5h", "are not all numbers, sizes or durations"),
+        ("a=x,y", "are not all numbers, sizes or durations"),
+        ("a=" + ",".join(map(str, range(60))), "at most 50 values"),
+    ],
+)
+def test_a_sweep_that_cannot_be_read_is_refused(text: str, words: str) -> None:
+    with pytest.raises(SweepError, match=words):
+        parse_sweep(text)
+
+
+def test_a_sweep_shows_where_the_answer_changes() -> None:
+    swept = parse_sweep("checkpoint.size=1GiB..2000GiB")
+    plans = plans_of(swept)
+
+    rows = sweep_rows(swept, plans)
+    content = sweep_json(swept, plans)
+
+    assert rows[0][1] == "spot"
+    assert rows[-1][1] == "on-demand"
+    assert rows[-1][2] == "-"
+    points = content["points"]
+    assert isinstance(points, list) and len(points) == len(rows)
+    assert {"value", "tier", "options"} == points[0].keys()
+
+
+def test_the_chart_is_well_formed_and_breaks_where_a_tier_is_impossible() -> None:
+    swept = parse_sweep("checkpoint.size=1GiB..2000GiB")
+    plans = plans_of(swept)
+
+    root = ElementTree.fromstring(sweep_chart(swept, plans))
+
+    lines = root.findall("{http://www.w3.org/2000/svg}polyline")
+    lengths = [len(line.attrib["points"].split()) for line in lines]
+    assert len(lengths) == 4 and lengths[0] < 9 and lengths[2] == 9
+    assert all(math.isfinite(float(n)) for line in lines
+               for pair in line.attrib["points"].split() for n in pair.split(","))  # fmt: skip
+
+
+def test_without_prices_the_chart_shows_time() -> None:
+    text = "".join(
+        line for line in TRAINING.splitlines(True) if not line.startswith(("accel", "check"))
+    ).replace("training", "ci")
+    swept = parse_sweep("work.hours=1,2")
+
+    parts = sweep_parts(swept, plans_of(swept, text))
+
+    assert "Time until done (hours)" in parts[1]
