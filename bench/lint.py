@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from bench.measure import Row, interleaved, seconds_of
+from bench.measure import Row, interleaved, seconds_of, table
 
 DOCUMENTS = 1000
 FILES = 100
@@ -189,6 +189,10 @@ _TEMPLATES = (
     _CLAIM,
     _JOB,
 )
+
+
+def report() -> str:
+    return table("Linting", rows())
 
 
 def rows() -> list[Row]:

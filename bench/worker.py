@@ -28,6 +28,10 @@ PAYLOAD = "x" * 98
 Pair = tuple[Queue, TransactionalSink]
 
 
+def report() -> str:
+    return table("The worker", rows())
+
+
 def rows() -> list[Row]:
     return [per_item("in memory", _in_memory), per_item("in SQLite, fsync on", _in_sqlite)]
 
