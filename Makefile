@@ -14,8 +14,8 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.locked ## Train a small model, interrupt it, resume it, compare the bits.
-	@$(RUN) examples/demo.py
+demo: $(VENV)/.locked ## Train a small model and score with it, evicted all the while.
+	@$(RUN) -m outlast demo
 
 test: $(VENV)/.torch parts ## Run every check: format, lint, types, imports, tests, docs.
 	$(BIN)/ruff format --check .
@@ -48,7 +48,7 @@ sizes: ## Print the sizes of modules and functions (gates nothing).
 	@$(PYTHON) bench/sizes.py
 
 clean: ## Remove the environments and what the demo left.
-	rm -rf $(VENV) $(PEERS) demo-run classify-run outlast-demo
+	rm -rf $(VENV) $(PEERS) classify-run outlast-demo
 
 $(VENV)/.locked: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Outlast needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ".\nhint:  Name another with make PYTHON=python3.12.")'

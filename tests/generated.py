@@ -17,6 +17,8 @@ import outlast.capacity.traces
 import outlast.checkpoint.errors
 import outlast.cli.publish
 import outlast.cli.work
+import outlast.drill.errors
+import outlast.drill.scaffold.project
 import outlast.manifests.lint.errors
 import outlast.manifests.render.errors
 import outlast.queue
@@ -145,6 +147,9 @@ def public_api() -> Iterator[str]:
     """One line for each public name, so that every change of the surface shows in review."""
     for name in sorted(outlast.__all__):
         value = getattr(outlast, name)
+        if inspect.ismodule(value):
+            # A package that can be called: which of the two is found depends on what was imported.
+            value = getattr(value, name)
         if not inspect.isclass(value):
             yield f"outlast.{name}{inspect.signature(value)}"
             continue

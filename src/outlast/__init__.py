@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from outlast.capacity.workload import Workload
     from outlast.checkpoint.checkpointer import Checkpointer
     from outlast.checkpoint.values import value
+    from outlast.drill import drill
     from outlast.errors import Interrupted, OutlastError, SettingError
     from outlast.interruption.children import shield_worker
     from outlast.interruption.guard import Guard
@@ -37,6 +38,7 @@ __all__ = [
     "Source",
     "Worker",
     "Workload",
+    "drill",
     "lint",
     "open_queue",
     "open_sink",
@@ -57,6 +59,7 @@ _HOMES = {
     "Source": "outlast.interruption.notice",
     "Worker": "outlast.worker.worker",
     "Workload": "outlast.capacity.workload",
+    "drill": "outlast.drill",
     "lint": "outlast.manifests.linting",
     "open_queue": "outlast.queue.opening",
     "open_sink": "outlast.results.opening",

@@ -26,6 +26,33 @@ app = App(
     default_parameter=Parameter(negative=()),
 )
 app.command(
+    "outlast.cli.drill:drill",
+    name="drill",
+    help="Evict a command as a Spot cluster would, and say whether it survived.",
+    help_epilogue="examples:\n"
+    "  outlast drill --expect '{dir}/model.npz' -- python train.py {dir}\n"
+    "  outlast drill --evictions 5 --no-notice 0.2 --report drill.html -- python train.py\n"
+    "  outlast drill --workers 4 --expect results.jsonl -- python work.py",
+)
+app.command(
+    "outlast.cli.demo:demo",
+    name="demo",
+    help="Train a small model and score with it, evicted all the while; takes a minute.",
+    help_epilogue="examples:\n"
+    "  outlast demo\n"
+    "  outlast demo --seed 7 --out /tmp/demo\n"
+    "  outlast demo --format json",
+)
+app.command(
+    "outlast.cli.scaffold:scaffold",
+    name="scaffold",
+    help="Write a small project that survives evictions as it is.",
+    help_epilogue="examples:\n"
+    "  outlast scaffold training\n"
+    "  outlast scaffold batch embeddings\n"
+    "  outlast scaffold training . --name tiny-gpt",
+)
+app.command(
     "outlast.cli.exec:exec_command",
     name="exec",
     help="Run a command as a container's first process should.",

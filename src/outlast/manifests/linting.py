@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from outlast.manifests.lint.baseline import read_baseline, without_known
-from outlast.manifests.lint.collecting import Found, collect, kustomizations_beside
+from outlast.manifests.lint.collecting import (
+    Found,
+    collect,
+    kustomizations_beside,
+    settings_of_pools,
+)
 from outlast.manifests.lint.configuration import Options
 from outlast.manifests.lint.engine import Outcome, run
 from outlast.manifests.lint.errors import LintError, NothingLinted
@@ -150,7 +155,7 @@ def _examined(inputs: Inputs) -> tuple[list[File], Report]:
     files = with_patches(loaded, (load(found) for found in beside))
     pool_files = [_pool_file(found) for found in inputs.pools]
     review = Review(
-        [*files, *pool_files],
+        _with_windows([*files, *pool_files]),
         schemas=schemas_for(options.kubernetes_version),
         extra=_extra(files, pool_files, options),
     )
@@ -176,7 +181,9 @@ def _report(
     objects = len(review.manifests)
     sources = {id(file.source) for file in files}
     pools = sum(id(pool.place.source) in sources for pool in review.pools)
-    if not objects and not pools and not outcome.findings:
+    # What is wrong with a file of --pools does not make up for an empty folder.
+    told = any(id(one.fault.place.source) in sources for one in outcome.findings)
+    if not objects and not pools and not told:
         raise NothingLinted(
             "Nothing was linted: there is no Kubernetes object and no node pool in what was given.",
             hint=" ".join([*notices, "Check the paths."]),
@@ -203,6 +210,20 @@ def _pool_file(found: Found) -> File:
             "node-pools list` or `kubectl get nodes`.",
         )
     return replace(file, manifests=())
+
+
+def _with_windows(files: Sequence[File]) -> list[File]:
+    """The files, with their pools knowing what the kubelet settings that a script names say."""
+    if not any(pool.config_file for file in files for pool in file.capacity.pools):
+        return list(files)
+    from outlast.manifests.lint.pools.kubelet import config_paths, with_windows
+
+    documents = {file.source.path: file.documents for file in files if file.source.path}
+    named = {path for file in files for path in config_paths(file.capacity)}
+    for found in settings_of_pools(named - documents.keys()):
+        if found.path is not None:
+            documents[found.path] = load(found).documents
+    return [replace(file, capacity=with_windows(file.capacity, documents)) for file in files]
 
 
 def _extra(files: Sequence[File], pool_files: Sequence[File], options: Options) -> Capacity:

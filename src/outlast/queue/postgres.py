@@ -64,9 +64,12 @@ class PostgresQueue:
         batches = _batches(items)
         first = next(batches, [])
         second = next(batches, None)
-        if second is None:
-            return self._link.call(lambda connection: _publish(connection, [first]))
-        return self._publish_many(items, itertools.chain([first, second], batches))
+        if second is not None:
+            return self._publish_many(items, itertools.chain([first, second], batches))
+        tries = itertools.count()
+        return self._link.call(
+            lambda connection: _publish(connection, [first], is_alone=next(tries) > 0)
+        )
 
     def claim(self, limit: int, terms: Terms) -> Lease | None:
         return self._request(("claim", limit), limit, terms)
@@ -148,7 +151,7 @@ class PostgresQueue:
                     f"The server of {self.url} went away, and what was read cannot be read again.",
                     hint="Publish again: nothing of it was published, or all of it.",
                 )
-            return _publish(connection, _batches(items) if again else batches)
+            return _publish(connection, _batches(items) if again else batches, is_alone=again)
 
         try:
             return link.call(publish)
@@ -225,9 +228,12 @@ def _batches(items: Publishable) -> Iterator[list[Item]]:
         yield batch
 
 
-def _publish(connection: Connection, batches: Iterable[list[Item]]) -> Published:
+def _publish(connection: Connection, batches: Iterable[list[Item]], *, is_alone: bool) -> Published:
     added = given = 0
     with connection.transaction():
+        # Who publishes the same keys in another order may be in each other's way for good. The
+        # database ends one of them, which then tries again when nobody else publishes.
+        connection.execute(sql.PUBLISH_ALONE if is_alone else sql.PUBLISH_BESIDE_OTHERS)
         for batch in batches:
             _check(batch)
             keys = text_array(item.key for item in batch)

@@ -13,6 +13,7 @@ SCHEMA_VERSION = 1
 # Any number will do that others who use advisory locks are not likely to choose.
 SCHEMA_LOCK = 7_310_287_405_112_501
 TOKEN_LOCK = 7_310_287_405_112_502
+PUBLISH_LOCK = 7_310_287_405_112_504
 
 MAKE_TABLES = f"""
 CREATE TABLE IF NOT EXISTS outlast_items (
@@ -62,6 +63,8 @@ FORGET_SESSIONS = """
 DELETE FROM outlast_sessions WHERE used_at < statement_timestamp() - interval '2 days'
 """
 
+PUBLISH_BESIDE_OTHERS = f"SELECT pg_advisory_xact_lock_shared({PUBLISH_LOCK})"
+PUBLISH_ALONE = f"SELECT pg_advisory_xact_lock({PUBLISH_LOCK})"
 PUBLISH = """
 WITH added AS (
     INSERT INTO outlast_items (key, payload)

@@ -35,7 +35,7 @@ _GKE_TAINTS = {
     QUEUED_LABEL: Tier.FLEX_START,
 }
 # Those that come with Autopilot; all of them but one are bought on demand.
-_BUILT_IN_CLASSES = {
+BUILT_IN_CLASSES = {
     **dict.fromkeys(
         ("Accelerator", "Balanced", "Performance", "Scale-Out", "autopilot", "autopilot-arm"),
         frozenset({Tier.ON_DEMAND}),
@@ -88,7 +88,7 @@ def find_aim(
 
     `default_class` is that of its namespace, for a Pod that names none.
     """
-    named = _class_tiers(demand, {**_BUILT_IN_CLASSES, **(classes or {})}, default_class)
+    named = _class_tiers(demand, {**BUILT_IN_CLASSES, **(classes or {})}, default_class)
     by_label = _tiers_by_label(demand.alternatives)
     if named is not None and by_label is None:
         return Aim(tiers=named, by=By.CLASS, is_pinned=bool(named))

@@ -8,6 +8,7 @@ are left alone.
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -67,6 +68,15 @@ def kustomizations_beside(paths: Iterable[Path]) -> Iterator[Found]:
     for folder in sorted({path.parent for path in paths}):
         for name in _KUSTOMIZATIONS:
             path = folder / name
+            if path.is_file() and path.stat().st_size <= BYTES_MAX:
+                yield Found(name=str(path), path=path, data=path.read_bytes())
+
+
+def settings_of_pools(paths: Iterable[Path]) -> Iterator[Found]:
+    """The files with kubelet settings that a script names, as far as they can be read."""
+    for path in sorted(paths):
+        # A script may name anything, and it need not lie here.
+        with suppress(OSError):
             if path.is_file() and path.stat().st_size <= BYTES_MAX:
                 yield Found(name=str(path), path=path, data=path.read_bytes())
 

@@ -156,6 +156,16 @@ class Pod(View):
     def labels(self) -> dict[str, str]:
         return self.strings("metadata", "labels")
 
+    @cached_property
+    def cluster_labels(self) -> dict[str, str]:
+        """The labels it has in the cluster: its own, and those that its controller adds."""
+        name = self.manifest.name
+        if self.owner_kind == "Job":
+            return {"job-name": name, "batch.kubernetes.io/job-name": name, **self.labels}
+        if self.owner_kind == "JobSet":
+            return {"jobset.sigs.k8s.io/jobset-name": name, **self.labels}
+        return self.labels
+
     @property
     def annotations(self) -> dict[str, str]:
         return self.strings("metadata", "annotations")

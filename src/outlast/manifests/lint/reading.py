@@ -210,7 +210,10 @@ class _Reader:
         value.weight += 1
         value.end = event.end_mark.index + self._base if value.is_flow else last_end
         if _MERGE in value and isinstance(value, Map):
-            self._merge(value)
+            start, end = value.spans[_MERGE][:2]
+            # In quotes it is a key like any other.
+            if end - start == len(_MERGE):
+                self._merge(value)
         return value.end
 
     def _with_properties(self, event: Any, start: int, end: int) -> tuple[int, Any]:

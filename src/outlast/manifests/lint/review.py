@@ -13,6 +13,7 @@ from outlast.manifests.lint.pod import Pod, pods_of
 from outlast.manifests.lint.pools.model import Capacity, NodePool, Tier, joined
 from outlast.manifests.lint.schemas import SchemaError, Schemas
 from outlast.manifests.lint.view import Manifest
+from outlast.manifests.lint.window import class_window, find_window
 
 DEFAULT_CLASS_LABEL = "cloud.google.com/default-compute-class"
 
@@ -29,7 +30,13 @@ class Review:
         # By identity: all of these live as long as the review does.
         self._pods: dict[int, tuple[Pod, ...]] = {}
         self._aims: dict[int, Aim] = {}
+        self._windows: dict[int, int] = {}
         self._errors: dict[int, tuple[SchemaError, ...]] = {}
+
+    @property
+    def kubernetes_minor(self) -> int:
+        """The minor version of the Kubernetes that objects are held against: 35 for 1.35."""
+        return int(self._schemas.version.split(".")[1])
 
     @property
     def pools(self) -> tuple[NodePool, ...]:
@@ -49,6 +56,15 @@ class Review:
             if not manifest.is_patch
             for pod in self.pods_in(manifest)
         )
+
+    @cached_property
+    def pods_by_label(self) -> dict[tuple[str, str], list[Pod]]:
+        """The Pods that carry a label in the cluster, by its key and value."""
+        found: dict[tuple[str, str], list[Pod]] = {}
+        for pod in self.pods:
+            for label in pod.cluster_labels.items():
+                found.setdefault(label, []).append(pod)
+        return found
 
     def pods_in(self, manifest: Manifest) -> tuple[Pod, ...]:
         """The Pods and templates of Pods in one object, a patch or not."""
@@ -89,6 +105,16 @@ class Review:
             )
         return self._aims[id(pod)]
 
+    def window_seconds(self, pod: Pod) -> int:
+        """How long a Pod lives at most once its Spot node is reclaimed, whatever its grace period.
+
+        That is the shortest of all nodes that it may get. Where the settings of a pool cannot be
+        read, it is the longest that GKE has.
+        """
+        if id(pod) not in self._windows:
+            self._windows[id(pod)] = find_window(pod.demand, self.pools, self._class_windows)
+        return self._windows[id(pod)]
+
     def schema_errors(self, manifest: Manifest) -> tuple[SchemaError, ...]:
         if id(manifest) not in self._errors:
             self._errors[id(manifest)] = tuple(self._schemas.errors(manifest))
@@ -117,6 +143,10 @@ class Review:
     def _class_tiers(self) -> dict[str, frozenset[Tier]]:
         pools = {pool.name: pool.tier for pool in self.pools if pool.tier is not None}
         return {one.name: _tiers_of_class(one, pools) for one in self.of_kind("ComputeClass")}
+
+    @cached_property
+    def _class_windows(self) -> dict[str, int]:
+        return {one.name: class_window(one, self.pools) for one in self.of_kind("ComputeClass")}
 
     @cached_property
     def _default_classes(self) -> dict[str, str]:

@@ -8,7 +8,8 @@ backoffLimit that leaves room for all the evictions of a long run.
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.pod import Job, Pod
+from outlast.manifests.lint.failure_policy import ignores_disruptions
+from outlast.manifests.lint.pod import Pod
 from outlast.manifests.lint.review import Review
 from outlast.manifests.lint.rule import Severity, pod_rule
 from outlast.manifests.lint.view import Fault
@@ -19,7 +20,7 @@ def default_backoff(pod: Pod, review: Review) -> Iterator[Fault]:
     # A JobSet counts restarts of its own.
     if pod.job is None or pod.owner_kind == "JobSet" or pod.restart_policy != "Never":
         return
-    if not review.aim(pod).includes_spot or _forgives_disruptions(pod.job):
+    if not review.aim(pod).includes_spot or ignores_disruptions(pod.job):
         return
     if pod.job.get("spec", "backoffLimit") is None:
         if pod.job.get("spec", "backoffLimitPerIndex") is None:
@@ -28,15 +29,3 @@ def default_backoff(pod: Pod, review: Review) -> Iterator[Fault]:
                 "Job at the seventh.",
                 at=("spec", "restartPolicy"),
             )
-
-
-def _forgives_disruptions(job: Job) -> bool:
-    return any(
-        rule.get("action") == "Ignore"
-        and any(
-            isinstance(condition, dict) and condition.get("type") == "DisruptionTarget"
-            for condition in rule.get("onPodConditions") or ()
-        )
-        for _, rule in job.failure_rules
-        if isinstance(rule.get("onPodConditions"), list)
-    )

@@ -11,21 +11,17 @@ exit code. It needs restartPolicy: Never.
 from collections.abc import Iterator
 
 from outlast.manifests.lint.changes import Change, Put
+from outlast.manifests.lint.failure_policy import (
+    IGNORE_DISRUPTIONS,
+    INTERRUPTED_CODE,
+    ignoring_code,
+)
 from outlast.manifests.lint.pod import Pod
 from outlast.manifests.lint.review import Review
 from outlast.manifests.lint.rule import Severity, pod_rule
 from outlast.manifests.lint.view import Fault
 
-INTERRUPTED_EXIT_CODE = 75
-POLICY = {
-    "rules": [
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
-        {
-            "action": "Ignore",
-            "onExitCodes": {"operator": "In", "values": [INTERRUPTED_EXIT_CODE]},
-        },
-    ]
-}
+POLICY = {"rules": [IGNORE_DISRUPTIONS, ignoring_code(INTERRUPTED_CODE)]}
 
 
 @pod_rule("OL103", Severity.ERROR)

@@ -15,8 +15,6 @@ from outlast.manifests.lint.review import Review
 from outlast.manifests.lint.rule import Severity, pod_rule
 from outlast.manifests.lint.view import Fault
 
-WINDOW_SECONDS_DEFAULT = 15
-
 
 @pod_rule("OL101", Severity.WARNING)
 def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
@@ -25,14 +23,13 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
     if pod.get("spec", "terminationGracePeriodSeconds") is not None:
         return
     at = ("spec", "terminationGracePeriodSeconds")
+    window = review.window_seconds(pod)
     yield pod.fault(
         f"No grace period is set, so the default of {GRACE_SECONDS_DEFAULT} s is promised; "
-        f"a reclaimed Spot node gives {WINDOW_SECONDS_DEFAULT} s.",
+        f"a reclaimed Spot node gives {window} s.",
         at=at,
-        # It also shortens the time at a drain, where the whole grace period counts.
-        fix=pod.fix(
-            f"Set the grace period to {WINDOW_SECONDS_DEFAULT} s",
-            Put(at, WINDOW_SECONDS_DEFAULT),
-            is_safe=False,
-        ),
+        # It also changes the time at a drain, where the whole grace period counts.
+        fix=pod.fix(f"Set the grace period to {window} s", Put(at, window), is_safe=False)
+        if window
+        else None,
     )

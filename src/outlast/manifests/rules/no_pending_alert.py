@@ -9,14 +9,13 @@ such rules.
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
+from outlast.manifests.lint.alerts import alert_texts
 from outlast.manifests.lint.pools.model import Tier
 from outlast.manifests.lint.review import Review
 from outlast.manifests.lint.rule import Severity, review_rule
 from outlast.manifests.lint.view import Fault, Manifest
 
-_RULE_KINDS = ("PrometheusRule", "Rules", "ClusterRules", "GlobalRules", "MonitoringAlertPolicy")
 _WAITING = re.compile(r"pending|unschedulable|admission_wait", re.IGNORECASE)
 
 
@@ -40,20 +39,4 @@ def no_pending_alert(review: Review) -> Iterator[Fault]:
 
 
 def _watches_waiting(manifest: Manifest) -> bool:
-    if manifest.kind in _RULE_KINDS:
-        return any(_WAITING.search(text) for text in _texts(manifest.data))
-    if manifest.kind == "ConfigMap":
-        texts = manifest.strings("data").values()
-        return any("alert:" in text and _WAITING.search(text) for text in texts)
-    return False
-
-
-def _texts(node: Any) -> Iterator[str]:
-    if isinstance(node, str):
-        yield node
-    elif isinstance(node, dict):
-        for value in node.values():
-            yield from _texts(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _texts(value)
+    return any(_WAITING.search(text) for _, text in alert_texts(manifest))

@@ -1,5 +1,6 @@
 """Fixes change what they say and nothing else, keep the layout, and are made once."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from outlast.manifests.lint.reading import read
 from outlast.manifests.lint.source import Source
 from outlast.manifests.lint.splicing import edit_for
 from outlast.manifests.rules import ALL_RULES
-from tests.unit.manifests.lint.linted import SPOT_JOB, fixed, fixed_files
+from tests.unit.manifests.lint.linted import SPOT_JOB, fixed, fixed_files, report
 from tests.unit.manifests.rules.harness import FIXTURES
 
 TEXT = """\
@@ -235,8 +236,11 @@ def test_fixes_keep_everything_else_in_any_layout(
     assert fixed(result, unsafe=True) == result
     before, after = read(laid_out).documents, read(result).documents
     assert len(before) == len(after)
+    fixes = list(fixes_in(laid_out))
     for old, new in zip(before, after, strict=True):
-        assert flat(old).items() - flat(new).items() <= changed_by_fixes(old, new)
+        named = [change for document, change in fixes if document == plain(old)]
+        gone = flat(old).items() - flat(new).items()
+        assert {path for path, _ in gone if not any(covers(one, path) for one in named)} == set()
 
 
 def flat(node: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]:
@@ -250,17 +254,21 @@ def flat(node: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]:
     return {path: node}
 
 
-def changed_by_fixes(old: Any, new: Any) -> set[tuple[Any, Any]]:
-    """What fixes are allowed to take away: values put in quotes, names mended, tolerations."""
-    renamed = {"maxParallelism": "parallelism", "nodeSelecter": "nodeSelector"}
-    found = flat(new)
-    return {
-        (path, value)
-        for path, value in flat(old).items()
-        if (isinstance(found.get(path), str) and not isinstance(value, str))
-        or tuple(renamed.get(part, part) for part in path) in found
-        or "tolerations" in path
-    }
+def fixes_in(text: str) -> Iterator[tuple[Any, Change]]:
+    """What the fixes of a text say they change, each with its object."""
+    for finding in report(text):
+        fault = finding.fault
+        if fault.fix is not None and fault.view is not None:
+            for change in fault.fix.changes:
+                yield plain(fault.view.manifest.data), change
+
+
+def covers(change: Change, path: tuple[Any, ...]) -> bool:
+    """Whether a change may take what is at the path; items move up where one before them goes."""
+    *around, last = change.path
+    moves = isinstance(change, Remove) and isinstance(last, int)
+    prefix = tuple(around) if moves else change.path
+    return path[: len(prefix)] == prefix
 
 
 def test_the_options_decide_what_is_fixed() -> None:

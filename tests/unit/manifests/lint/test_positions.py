@@ -8,10 +8,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outlast.manifests.lint.changes import plain
 from outlast.manifests.lint.finding import Finding
 from outlast.manifests.lint.nodes import Path
+from outlast.manifests.linting import examine
 from outlast.manifests.rules import ALL_RULES
-from tests.unit.manifests.lint.linted import manifest, report
+from tests.unit.manifests.lint.linted import inputs, manifest, report
 from tests.unit.manifests.rules.harness import FIXTURES
 
 # These two have faults of the text itself, which no other layout would keep.
@@ -19,9 +21,8 @@ RULES = [
     rule for rule in ALL_RULES if rule.name not in ("unreadable", "duplicate-key", "idle-ignore")
 ]
 CASES = [
-    (rule.name, document)
+    (rule.name, list(yaml.safe_load_all((FIXTURES / rule.name / "flagged.yaml").read_text())))
     for rule in RULES
-    for document in yaml.safe_load_all((FIXTURES / rule.name / "flagged.yaml").read_text())
 ]
 
 LAYOUTS = st.fixed_dictionaries(
@@ -38,39 +39,53 @@ LAYOUTS = st.fixed_dictionaries(
 @settings(max_examples=150)
 @given(st.sampled_from(CASES), LAYOUTS, st.integers(0, 3), st.booleans())
 def test_a_finding_starts_at_its_text_in_any_yaml(
-    case: tuple[str, Any], layout: dict[str, Any], lines_before: int, is_list: bool
+    case: tuple[str, list[Any]], layout: dict[str, Any], lines_before: int, is_list: bool
 ) -> None:
-    document = {"apiVersion": "v1", "kind": "List", "items": [case[1]]} if is_list else case[1]
+    name, documents = case
+    whole = as_list(documents) if is_list or len(documents) > 1 else documents[0]
     break_ = layout["line_break"]
-    text = f"# äöü{break_}" * lines_before + yaml.safe_dump(document, **layout)
+    text = f"# äöü{break_}" * lines_before + yaml.safe_dump(whole, **layout)
 
-    found = report(text, pools_sh=POOLS)
+    found = examine(inputs(text, **pools_of(name)))
 
     assert found.findings
-    check(text, document, list(found))
+    check(text, whole, list(found))
 
 
 @pytest.mark.parametrize("indent", [None, 2, 8])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-def test_a_finding_starts_at_its_text_in_json(case: tuple[str, Any], indent: int | None) -> None:
-    text = json.dumps(case[1], indent=indent)
+def test_a_finding_starts_at_its_text_in_json(
+    case: tuple[str, list[Any]], indent: int | None
+) -> None:
+    name, documents = case
+    whole = as_list(documents) if len(documents) > 1 else documents[0]
+    text = json.dumps(whole, indent=indent)
 
-    found = report(text, pools_sh=POOLS)
+    found = examine(inputs(text, **pools_of(name)))
 
     assert found.findings
-    check(text, case[1], list(found))
+    check(text, whole, list(found))
 
 
-TAINT = "provisioning-tier=preemptible:NoSchedule"
-POOLS = f"gcloud container node-pools create a --spot --node-taints={TAINT}"
+def as_list(documents: list[Any]) -> dict[str, Any]:
+    """All in one object, because some faults show only between several."""
+    return {"apiVersion": "v1", "kind": "List", "items": documents}
 
 
-def check(text: str, document: Any, findings: list[Finding]) -> None:
+def pools_of(name: str) -> dict[str, Any]:
+    """The files that belong to the fixtures of a rule."""
+    others = (path for path in (FIXTURES / name).iterdir() if path.stem not in ("flagged", "clean"))
+    return {path.name.replace(".", "_"): path.read_text() for path in others}
+
+
+def check(text: str, whole: Any, findings: list[Finding]) -> None:
     root = yaml.compose(text)
-    prefix: Path = ("items", 0) if document.get("kind") == "List" else ()
     for finding in findings:
-        if finding.fault.view is None:
+        if finding.fault.view is None or finding.file != "a.yaml":
             continue
+        prefix: Path = ()
+        if whole.get("kind") == "List":
+            prefix = ("items", whole["items"].index(plain(finding.fault.view.manifest.data)))
         path = (*prefix, *finding.fault.at)
         marks = {(mark.line + 1, mark.column + 1) for mark in candidates(root, path)}
         assert (finding.line, finding.column) in marks, (finding.where, path)

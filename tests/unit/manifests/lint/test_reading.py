@@ -146,6 +146,10 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
     assert time.perf_counter() - started < 5
 
 
+def test_a_merge_key_in_quotes_is_a_key_like_any_other() -> None:
+    assert read('"<<": 3\na: 1\n').documents == [{"<<": 3, "a": 1}]
+
+
 def test_a_bomb_of_merge_keys_is_refused_too() -> None:
     wide = "a: &a {" + ", ".join(f"k{n}: 1" for n in range(2000)) + "}\n"
     text = wide + "b:\n" + "".join("  - <<: *a\n" for _ in range(2000))

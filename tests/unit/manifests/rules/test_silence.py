@@ -39,7 +39,8 @@ def test_a_job_set_has_failure_policies_of_its_own() -> None:
     text = manifest(
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
-        f"spec:\n  replicatedJobs:\n  - name: w\n    template:\n      spec:\n      {job}",
+        "spec:\n  failurePolicy: {maxRestarts: 3}\n  replicatedJobs:\n  - name: w\n    template:\n"
+        f"      spec:\n      {job}",
     )
 
     assert codes(text) == {"OL101", "OL301"}

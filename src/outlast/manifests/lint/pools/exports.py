@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from outlast.manifests.lint.nodes import Map, Path, Seq, get, span_at
+from outlast.manifests.lint.pools.kubelet import window_in
 from outlast.manifests.lint.pools.model import (
     FLEX_START_LABEL,
     POOL_LABEL,
@@ -37,9 +38,10 @@ def read_export(source: Source, document: Any) -> Capacity | None:
     if isinstance(document, Map) and isinstance(document.get("nodePools"), Seq):
         listed = document["nodePools"]
         autopilot = get(document, ("autopilot", "enabled")) is True
-        return Capacity(pools=_pools(source, listed), is_autopilot=autopilot, is_whole=True)
+        pools = _pools(source, listed)
+        return Capacity(pools=pools, is_autopilot=autopilot, is_whole=True, knows_empty_pools=True)
     if isinstance(document, Seq) and document and all(map(_is_pool, document)):
-        return Capacity(pools=_pools(source, document), is_whole=True)
+        return Capacity(pools=_pools(source, document), is_whole=True, knows_empty_pools=True)
     if _is_pool(document):
         return Capacity(pools=(_pool(source, document),))
     return None
@@ -97,8 +99,10 @@ def _pool(source: Source, pool: Map) -> NodePool:
         accelerator=accelerator if isinstance(accelerator, str) else None,
         accelerator_count=_count(get(config, ("accelerators", 0, "acceleratorCount"))) or 0,
         nodes_max=_nodes_max(pool),
+        zones=_zones(pool),
         run_seconds_max=seconds_of(config.get("maxRunDuration")),
         is_queued=queued,
+        window_seconds=window_in(config.get("kubeletConfig")),
     )
 
 
@@ -129,6 +133,14 @@ def _nodes_max(pool: Map) -> int | None:
     if isinstance(scaling, Map) and scaling.get("enabled") is True:
         return _count(scaling.get("totalMaxNodeCount")) or _count(scaling.get("maxNodeCount"))
     return _count(pool.get("initialNodeCount"))
+
+
+def _zones(pool: Map) -> int | None:
+    """Over how many zones the maximum counts: a total counts once."""
+    scaling, locations = pool.get("autoscaling"), pool.get("locations")
+    if isinstance(scaling, Map) and _count(scaling.get("totalMaxNodeCount")):
+        return 1
+    return len(locations) if isinstance(locations, list) and locations else None
 
 
 def _taints(listed: Any) -> Iterator[Taint]:

@@ -3,7 +3,14 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from outlast.manifests.lint.pools.model import Capacity, NodePool, Tier, seconds_of
+from outlast.manifests.lint.pools.model import (
+    WINDOW_SECONDS_DEFAULT,
+    Capacity,
+    NodePool,
+    Tier,
+    is_zone,
+    seconds_of,
+)
 from outlast.manifests.lint.pools.shell import Word, commands
 from outlast.manifests.lint.scheduling import Taint
 from outlast.manifests.lint.source import Place, Source
@@ -20,6 +27,7 @@ _TIERS = {
     "--enable-queued-provisioning": Tier.FLEX_START,
 }
 _DEFAULT_POOL = "default-pool"
+_CONFIG_FLAG = "--system-config-from-file"
 
 
 def read_script(source: Source) -> Capacity:
@@ -117,8 +125,11 @@ def _pool(source: Source, name: str | None, command: _Command) -> NodePool:
         accelerator=accelerator.get("type"),
         accelerator_count=int(count) if "type" in accelerator and _is_count(count) else 0,
         nodes_max=_nodes_max(flags),
+        zones=_zones(flags),
         run_seconds_max=seconds_of(flags.get("--max-run-duration")),
         is_queued="--enable-queued-provisioning" in flags,
+        window_seconds=None if _CONFIG_FLAG in flags else WINDOW_SECONDS_DEFAULT,
+        config_file=flags.get(_CONFIG_FLAG),
     )
 
 
@@ -143,6 +154,17 @@ def _nodes_max(flags: dict[str, str]) -> int | None:
         if _is_count(flags.get(name, "")):
             return int(flags[name])
     return None
+
+
+def _zones(flags: dict[str, str]) -> int | None:
+    """Over how many zones the maximum counts: a total counts once."""
+    if "--enable-autoscaling" in flags and _is_count(flags.get("--total-max-nodes", "")):
+        return 1
+    zones = flags.get("--node-locations", "")
+    if zones and "$" not in zones:
+        return len(zones.split(","))
+    places = (flags.get(flag, "") for flag in ("--zone", "-z", "--location"))
+    return 1 if any(is_zone(place) for place in places) else None
 
 
 def _is_count(text: str) -> bool:

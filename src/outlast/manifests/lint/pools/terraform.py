@@ -5,10 +5,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from outlast.manifests.lint.pools.hcl import UNKNOWN, Attribute, Block, read_hcl
+from outlast.manifests.lint.pools.kubelet import window_of
 from outlast.manifests.lint.pools.model import (
     Capacity,
     NodePool,
     Tier,
+    is_zone,
     joined,
     seconds_of,
     taint_effect,
@@ -87,8 +89,10 @@ def _pool(source: Source, block: Block, label: str) -> NodePool:
         accelerator=_text(accelerator.value("type")) if accelerator else None,
         accelerator_count=_count(accelerator.value("count")) or 0 if accelerator else 0,
         nodes_max=_count(nodes_max.value) if nodes_max else _count(block.value("node_count")),
+        zones=_zones(block, scaling),
         run_seconds_max=seconds_of(config.value("max_run_duration")),
         is_queued=_is_queued(block),
+        window_seconds=_window(config),
     )
 
 
@@ -107,11 +111,22 @@ def _is_queued(block: Block) -> bool:
     return queued is not None and queued.value("enabled") is True
 
 
+def _window(config: Block) -> int | None:
+    kubelet = config.block("kubelet_config")
+    if kubelet is None:
+        computed = [name for block in config.all_blocks("dynamic") for name in block.labels]
+        return window_of(UNKNOWN if "kubelet_config" in computed else None, None)
+    return window_of(
+        kubelet.value("shutdown_grace_period_seconds"),
+        kubelet.value("shutdown_grace_period_critical_pods_seconds"),
+    )
+
+
 def _taints(config: Block) -> Iterator[Taint]:
     for block in config.all_blocks("taint"):
         key, value, effect = (block.value(name) for name in ("key", "value", "effect"))
         if isinstance(key, str) and isinstance(effect, str):
-            yield Taint(key=key, value=_text(value) or "", effect=taint_effect(effect))
+            yield Taint(key=key, value=_as_text(value) or "", effect=taint_effect(effect))
 
 
 def _knows_taints(config: Block) -> bool:
@@ -127,12 +142,24 @@ def _knows_taints(config: Block) -> bool:
 def _labels(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
-    return {key: text for key, text in value.items() if isinstance(text, str)}
+    pairs = ((key, _as_text(text)) for key, text in value.items())
+    return {key: text for key, text in pairs if text is not None}
 
 
 def _nodes_max(scaling: Block) -> Attribute | None:
     names = ("total_max_node_count", "max_node_count")
     return next((scaling.attributes[name] for name in names if name in scaling.attributes), None)
+
+
+def _zones(block: Block, scaling: Block) -> int | None:
+    """Over how many zones the maximum counts: a total counts once."""
+    if "total_max_node_count" in scaling.attributes:
+        return 1
+    zones = block.value("node_locations")
+    if isinstance(zones, list) and zones:
+        return len(zones)
+    place = _text(block.value("location"))
+    return 1 if place is not None and is_zone(place) else None
 
 
 def _place(source: Source, found: Attribute | Block | None) -> Place | None:
@@ -141,6 +168,13 @@ def _place(source: Source, found: Attribute | Block | None) -> Place | None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value is not UNKNOWN else None
+
+
+def _as_text(value: Any) -> str | None:
+    """A text, or what Terraform makes one of: `value = true` is the text `true`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else _text(value)
 
 
 def _count(value: Any) -> int | None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from outlast.manifests.lint.nodes import Map, get, span_at
-from outlast.manifests.lint.pools.model import Capacity, NodePool, Tier
+from outlast.manifests.lint.pools.model import Capacity, NodePool, Quota, Tier
 from outlast.manifests.lint.scheduling import Taint
 from outlast.manifests.lint.source import Place, Source
 
@@ -41,10 +41,12 @@ def read_workload(source: Source, document: Map) -> tuple[Capacity, str | None]:
                 ),
                 machine_type=pool.machine,
                 nodes_max=pool.max_nodes,
+                window_seconds=cluster.spot_grace_seconds,
             )
             for index, pool in enumerate(cluster.pools)
         ),
         is_autopilot=cluster.mode is ClusterMode.AUTOPILOT,
+        quota=Quota(preemptible=cluster.quota.preemptible, on_demand=cluster.quota.on_demand),
     )
     return found, None
 

@@ -1,0 +1,30 @@
+"""Leave by an exception when told to stop, so that everything is cleared up, and only once."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+
+@contextlib.contextmanager
+def clearing_up_on_signals() -> Iterator[None]:
+    """Within the block, SIGINT, SIGTERM and SIGHUP raise `SystemExit`; a second one is ignored."""
+    # What nohup or a shell has had ignored stays so.
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    # A parent that ignores its children's ends would have us ignore them too.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    def leave(number: int, _: FrameType | None) -> None:
+        for one in numbers:
+            signal.signal(one, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = [signal.signal(number, leave) for number in numbers]
+    yield
+    # Not after an exception: the process is on its way out, and nobody may disturb that.
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)

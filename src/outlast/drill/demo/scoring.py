@@ -1,0 +1,79 @@
+"""A program of the demo: a worker that says which digits images show. It may be evicted.
+
+    python scoring.py RESULTS.jsonl
+
+Works in the current folder: `items.jsonl` holds the images, `model.npz` the network, `jobs.db` the
+queue and the results. Any number of them may run at the same time. If killed: what it was at comes
+back when its lease has expired, and `RESULTS.jsonl` is there whole or not at all.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from outlast.errors import Interrupted
+from outlast.interruption.guard import Guard
+from outlast.queue.opening import open_queue
+from outlast.results.opening import open_sink
+from outlast.worker.worker import Worker
+
+URL = "sqlite:///jobs.db"
+CHUNK = 16
+LEASE_SECONDS = 3.0
+# A larger model takes longer. This pause stands for it: without it the job would be over before
+# anyone could evict a worker.
+SECONDS_PER_ITEM = 0.006
+
+
+class Scorer:
+    """Loads the model once, before the first item."""
+
+    def setup(self) -> None:
+        with np.load("model.npz", allow_pickle=False) as found:
+            self.hidden = found["hidden"]
+            self.output = found["output"]
+
+    def __call__(self, item: dict[str, str]) -> dict[str, Any]:
+        time.sleep(SECONDS_PER_ITEM)
+        # One by one, because the last bits of a product depend on the size of the batch.
+        pixels = np.frombuffer(bytes.fromhex(item["pixels"]), np.uint8).astype(np.float32) / 255
+        hidden = np.maximum(pixels @ self.hidden[:-1] + self.hidden[-1], 0)
+        scores = hidden @ self.output[:-1] + self.output[-1]
+        odds = np.exp(scores - scores.max())
+        digit = int(odds.argmax())
+        return {"digit": digit, "certainty": round(float(odds[digit] / odds.sum()), 4)}
+
+
+def main(results: Path) -> None:
+    # A notice must be heard from here on, not only once the worker is at work.
+    with Guard() as guard:
+        queue, sink = open_queue(URL), open_sink(URL)
+        lines = map(json.loads, Path("items.jsonl").read_text().splitlines())
+        # All workers publish; what is known already is not added again.
+        queue.publish((line["key"], line["value"]) for line in lines)
+        if guard.interrupted:
+            raise Interrupted(guard.exit_code)
+        Worker(queue, sink, lease_seconds=LEASE_SECONDS).run(Scorer, chunk=CHUNK)
+        write_results(results, [(one.key, json.loads(one.payload)) for one in sink.results()])
+        sink.close()
+        queue.close()
+
+
+def write_results(path: Path, results: list[tuple[str, Any]]) -> None:
+    # Several workers may get here at the same time.
+    aside = path.with_name(f".{path.name}.{os.urandom(4).hex()}.new")
+    text = "".join(json.dumps({"key": key, "result": result}) + "\n" for key, result in results)
+    try:
+        aside.write_text(text)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,112 @@
+"""A version of an API that Kubernetes has removed.
+
+Why: the API server does not know it any more and refuses the object, so what it says is not there:
+no budget, no schedule, no route.
+Instead: write it for the version that replaced it, and look for fields that have changed.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from outlast.manifests.lint.changes import Put
+from outlast.manifests.lint.review import Review
+from outlast.manifests.lint.rule import Severity, object_rule
+from outlast.manifests.lint.view import Fault, Manifest
+
+
+class _Removed(NamedTuple):
+    """Since which minor version a kind is gone, what replaced it, and if it looks the same."""
+
+    minor: int
+    now: str | None
+    is_alike: bool = False
+
+
+_APPS = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+_RBAC = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+_WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+_STORAGE = ("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment")
+_FLOW = ("FlowSchema", "PriorityLevelConfiguration")
+
+
+def _each(
+    version: str, kinds: tuple[str, ...], removed: _Removed
+) -> dict[tuple[str, str], _Removed]:
+    return {(version, kind): removed for kind in kinds}
+
+
+_REMOVED: dict[tuple[str, str], _Removed] = {
+    **_each("extensions/v1beta1", _APPS, _Removed(16, "apps/v1")),
+    **_each("apps/v1beta1", _APPS, _Removed(16, "apps/v1")),
+    **_each("apps/v1beta2", _APPS, _Removed(16, "apps/v1")),
+    ("extensions/v1beta1", "NetworkPolicy"): _Removed(16, "networking.k8s.io/v1"),
+    ("extensions/v1beta1", "PodSecurityPolicy"): _Removed(16, None),
+    ("extensions/v1beta1", "Ingress"): _Removed(22, "networking.k8s.io/v1"),
+    ("networking.k8s.io/v1beta1", "Ingress"): _Removed(22, "networking.k8s.io/v1"),
+    ("networking.k8s.io/v1beta1", "IngressClass"): _Removed(22, "networking.k8s.io/v1"),
+    **_each(
+        "rbac.authorization.k8s.io/v1beta1",
+        _RBAC,
+        _Removed(22, "rbac.authorization.k8s.io/v1", True),
+    ),
+    **_each(
+        "rbac.authorization.k8s.io/v1alpha1", _RBAC, _Removed(22, "rbac.authorization.k8s.io/v1")
+    ),
+    ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"): _Removed(
+        22, "apiextensions.k8s.io/v1"
+    ),
+    **_each(
+        "admissionregistration.k8s.io/v1beta1",
+        _WEBHOOKS,
+        _Removed(22, "admissionregistration.k8s.io/v1"),
+    ),
+    ("apiregistration.k8s.io/v1beta1", "APIService"): _Removed(22, "apiregistration.k8s.io/v1"),
+    ("certificates.k8s.io/v1beta1", "CertificateSigningRequest"): _Removed(
+        22, "certificates.k8s.io/v1"
+    ),
+    ("coordination.k8s.io/v1beta1", "Lease"): _Removed(22, "coordination.k8s.io/v1", True),
+    ("scheduling.k8s.io/v1beta1", "PriorityClass"): _Removed(22, "scheduling.k8s.io/v1", True),
+    **_each("storage.k8s.io/v1beta1", _STORAGE, _Removed(22, "storage.k8s.io/v1", True)),
+    ("batch/v2alpha1", "CronJob"): _Removed(21, "batch/v1"),
+    ("batch/v1beta1", "CronJob"): _Removed(25, "batch/v1", True),
+    ("discovery.k8s.io/v1beta1", "EndpointSlice"): _Removed(25, "discovery.k8s.io/v1"),
+    ("events.k8s.io/v1beta1", "Event"): _Removed(25, "events.k8s.io/v1"),
+    ("autoscaling/v2beta1", "HorizontalPodAutoscaler"): _Removed(25, "autoscaling/v2"),
+    ("autoscaling/v2beta2", "HorizontalPodAutoscaler"): _Removed(26, "autoscaling/v2", True),
+    ("policy/v1beta1", "PodDisruptionBudget"): _Removed(25, "policy/v1"),
+    ("policy/v1beta1", "PodSecurityPolicy"): _Removed(25, None),
+    ("node.k8s.io/v1beta1", "RuntimeClass"): _Removed(25, "node.k8s.io/v1", True),
+    ("storage.k8s.io/v1beta1", "CSIStorageCapacity"): _Removed(27, "storage.k8s.io/v1", True),
+    **_each(
+        "flowcontrol.apiserver.k8s.io/v1beta1",
+        _FLOW,
+        _Removed(26, "flowcontrol.apiserver.k8s.io/v1"),
+    ),
+    **_each(
+        "flowcontrol.apiserver.k8s.io/v1beta2",
+        _FLOW,
+        _Removed(29, "flowcontrol.apiserver.k8s.io/v1"),
+    ),
+    **_each(
+        "flowcontrol.apiserver.k8s.io/v1beta3",
+        _FLOW,
+        _Removed(32, "flowcontrol.apiserver.k8s.io/v1"),
+    ),
+}
+
+
+@object_rule("OL906", Severity.ERROR, on_patches=True)
+def removed_api(manifest: Manifest, review: Review) -> Iterator[Fault]:
+    removed = _REMOVED.get((manifest.api_version, manifest.kind))
+    if removed is None or review.kubernetes_minor < removed.minor:
+        return
+    hint = f"It is {removed.now} now." if removed.now else "Nothing took its place; remove it."
+    yield manifest.fault(
+        f"{manifest.kind} of {manifest.api_version} is gone since Kubernetes 1.{removed.minor}.",
+        at=("apiVersion",),
+        hint=hint,
+        # An older cluster may be what it was written for.
+        fix=manifest.fix(f"Write {removed.now}", Put(("apiVersion",), removed.now), is_safe=False)
+        if removed.is_alike
+        else None,
+    )

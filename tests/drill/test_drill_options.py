@@ -1,0 +1,327 @@
+"""Every option of a drill, on programs that take about a second."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from outlast.drill import events
+from outlast.drill.errors import DrillError
+from outlast.drill.isolation import GROUP
+from outlast.drill.records import Ended, LegEnd, Moment
+from outlast.drill.rehearsal import drill
+from tests.drill.drilling import AMPLE, SHORT, control, failing, nothing_left_behind
+
+pytestmark = pytest.mark.timeout(60)
+
+WELL_BEHAVED = control("well_behaved")
+
+
+@pytest.fixture(autouse=True)
+def _clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with nothing_left_behind(tmp_path, monkeypatch):
+        yield
+
+
+def test_without_namespaces_a_process_group_has_to_do_and_the_report_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("outlast.drill.rehearsal.best_isolation", lambda: GROUP)
+
+    good = drill(WELL_BEHAVED, evictions=2, grace=AMPLE, seed=1, expect=["result.json"])
+    shell = ["sh", "-c", f"{sys.executable} -m tests.faults.controls.well_behaved; true"]
+    bad = drill(shell, evictions=1, grace=SHORT, seed=1, baseline=False)
+
+    assert failing(good) == {}, good.story()
+    assert good.isolation == "process group"
+    assert "each node a process group" in good.story()
+    assert "Process 1 is the shell" in failing(bad)["killed"], bad.story()
+
+
+def test_a_rate_evicts_until_the_job_is_done() -> None:
+    report = drill(
+        WELL_BEHAVED, every=timedelta(seconds=0.5), grace=AMPLE, seed=4, expect=["result.json"]
+    )
+
+    assert report.evictions_landed >= 1
+    assert set(failing(report)) <= {"started-over"}, report.story()
+
+
+def test_a_trace_is_replayed_with_its_outages(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    data = [1, 1, 1, 0, 0, 1, 1, 1, 1, 0]
+    trace.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": data}))
+
+    report = drill(
+        WELL_BEHAVED,
+        trace=trace,
+        no_notice=0,
+        hostile=0,
+        grace=AMPLE,
+        seed=1,
+        expect=["result.json"],
+    )
+
+    assert failing(report) == {}, report.story()
+    assert report.evictions_landed == 2
+    assert report.disturbed is not None
+    first, second = report.disturbed.attempts[:2]
+    # Two of the nine gaps up to the last loss, of the part of the job in which evictions fall.
+    assert report.figures is not None
+    outage = 0.8 * report.figures.work_seconds * 2 / 9
+    assert second.started_seconds - first.ended_seconds >= outage * 0.95
+
+
+def test_without_a_baseline_there_is_nothing_to_compare_but_the_rest_is_judged() -> None:
+    report = drill(control("exits_zero"), evictions=1, baseline=False, grace=AMPLE, seed=1)
+
+    assert "exit-zero" in failing(report), report.story()
+    assert {one.code for one in report.not_judged} >= {"not-identical", "started-over"}
+    assert report.baseline is None and report.figures is None
+
+
+def test_a_recorded_baseline_is_used_again(tmp_path: Path) -> None:
+    folder = tmp_path / "recording"
+    legs: list[str] = []
+
+    def listen(event: events.DrillEvent) -> None:
+        if isinstance(event, events.LegStarted):
+            legs.append(event.leg)
+
+    for _ in range(2):
+        report = drill(
+            WELL_BEHAVED,
+            evictions=1,
+            grace=AMPLE,
+            seed=1,
+            expect=["result.json"],
+            recording=folder,
+            listener=listen,
+        )
+        assert failing(report) == {}, report.story()
+
+    assert legs == ["baseline", "disturbed", "disturbed"]
+    assert "recorded earlier" in report.remarks[0]
+
+
+def test_a_working_folder_is_copied_and_never_touched(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "job.sh").write_text("cat data; sleep 0.6; cp data out; echo x >> data\n")
+    (work / "data").write_text("1")
+
+    report = drill(
+        ["sh", "job.sh"], workdir=work, evictions=1, no_notice=1, seed=1, expect=["{dir}/out"]
+    )
+
+    assert report.comparisons[0].difference is None, report.story()
+    assert (work / "data").read_text() == "1"
+    assert not (work / "out").exists()
+
+
+def test_what_lies_elsewhere_is_reset_before_each_leg_and_removed_if_expected(
+    tmp_path: Path,
+) -> None:
+    elsewhere, result = tmp_path / "elsewhere", tmp_path / "result.txt"
+    result.write_text("from yesterday")
+    script = f"echo x >> {elsewhere}; sleep 0.6; [ -e {result} ] || wc -l < {elsewhere} > {result}"
+
+    report = drill(
+        ["sh", "-c", script],
+        reset=f"rm -f {elsewhere}",
+        evictions=1,
+        no_notice=1,
+        seed=1,
+        expect=[str(result)],
+    )
+
+    # Undisturbed one line, disturbed two: both legs began clean.
+    assert "line 1 is '2', not '1'" in failing(report)["not-identical"], report.story()
+
+
+def test_the_users_own_test_decides_whether_it_is_finished() -> None:
+    script = "trap 'exit 0' TERM; echo up; touch started; sleep 0.7 & wait; touch done"
+
+    report = drill(
+        ["sh", "-c", script],
+        evictions=1,
+        no_notice=0,
+        grace=AMPLE,
+        seed=1,
+        finished_when="test -e {dir}/done",
+    )
+
+    found = failing(report)
+    assert set(found) == {"exit-zero", "not-finished"}, report.story()
+    assert "--finished-when says" in found["not-finished"]
+
+
+def test_a_duplicate_lives_on_beside_its_replacement() -> None:
+    report = drill(
+        control("ignores_sigterm"),
+        evictions=1,
+        duplicates=1,
+        no_notice=0,
+        grace=SHORT,
+        seed=1,
+        expect=["result.json"],
+    )
+
+    assert report.disturbed is not None
+    [eviction] = report.disturbed.evictions
+    first, second = report.disturbed.attempts[:2]
+    assert eviction.overlap
+    assert second.started_seconds < first.ended_seconds
+
+
+def test_a_silent_duplicate_hears_nothing_and_vanishes_later() -> None:
+    script = "trap 'touch heard; exit 75' TERM; echo up; for i in 1 2 3 4 5 6; do sleep 0.2; done"
+
+    report = drill(
+        ["sh", "-c", script],
+        evictions=1,
+        duplicates=1,
+        no_notice=1,
+        grace=timedelta(seconds=0.3),
+        seed=1,
+        keep=None,
+        finished_when="test ! -e {dir}/heard",
+    )
+
+    assert report.disturbed is not None, report.story()
+    [eviction] = report.disturbed.evictions
+    assert eviction.killed and not eviction.notice
+    assert 0.25 < eviction.left_seconds < 3
+    assert "not-finished" not in failing(report), report.story()
+
+
+def test_hostile_moments_are_met() -> None:
+    report = drill(WELL_BEHAVED, evictions=3, hostile=1, no_notice=0.6, grace=AMPLE, seed=1)
+
+    assert report.disturbed is not None
+    hits = {one.moment for one in report.disturbed.evictions if one.hit}
+    assert hits >= {Moment.START_UP, Moment.SAVE}, report.story()
+
+
+def test_the_back_off_of_a_job_makes_a_restart_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.drill.controller.BACKOFF_FIRST_SECONDS", 0.7)
+
+    report = drill(
+        WELL_BEHAVED, evictions=2, no_notice=0, hostile=0, job_backoff=True, grace=AMPLE, seed=1
+    )
+
+    assert report.disturbed is not None, report.story()
+    first, second, third = report.disturbed.attempts[:3]
+    assert second.started_seconds - first.ended_seconds >= 0.7
+    assert third.started_seconds - second.ended_seconds >= 1.4
+
+
+def test_a_command_that_fails_at_once_stops_at_the_back_off_limit_with_its_last_output() -> None:
+    report = drill(["sh", "-c", "echo no such data set; exit 3"], evictions=1, backoff_limit=2)
+
+    assert report.baseline is not None and report.disturbed is None
+    assert report.baseline.end is LegEnd.CRASH_LOOP
+    assert len(report.baseline.attempts) == 3
+    assert "failed 3 times, the last time with exit code 3" in failing(report)["not-finished"]
+    assert "  | no such data set" in report.story()
+
+
+def test_the_time_of_the_whole_drill_is_limited() -> None:
+    report = drill(["sleep", "30"], evictions=1, timeout=timedelta(seconds=1))
+
+    assert report.baseline is not None
+    assert report.baseline.attempts[0].ended is Ended.STOPPED
+    assert "not done after 1.0 s" in failing(report)["not-finished"]
+
+
+def test_a_command_too_short_to_be_evicted_is_inconclusive() -> None:
+    # It is over long before it could save, which is what these evictions wait for.
+    report = drill(["true"], evictions=1, hostile=1, no_notice=0, seed=1)
+
+    assert "before the job was done" in failing(report)["inconclusive"], report.story()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"expect": ["never.txt"]}, "Even undisturbed, 'never.txt' was not written."),
+        ({"finished_when": "false"}, "Even undisturbed, 'false' does not hold at the end."),
+        ({"reset": "exit 4"}, "The reset 'exit 4' failed with exit code 4"),
+        ({"trace": "none.csv"}, "cannot be read: No such file"),
+        ({"workdir": "none"}, "'none' is no folder"),
+    ],
+)
+def test_a_drill_that_cannot_be_held_is_refused_with_the_reason(
+    options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(DrillError) as caught:
+        drill(["sleep", "0.1"], **options)  # type: ignore[arg-type]  # each is of its type
+
+    assert words in str(caught.value)
+
+
+def test_a_command_that_is_not_there_is_refused() -> None:
+    with pytest.raises(DrillError, match="Cannot start 'no-such-command'"):
+        drill(["no-such-command"])
+
+
+def test_the_events_tell_the_whole_story_in_order() -> None:
+    seen: list[events.DrillEvent] = []
+
+    report = drill(
+        WELL_BEHAVED,
+        evictions=1,
+        no_notice=0,
+        hostile=0,
+        grace=AMPLE,
+        seed=1,
+        listener=seen.append,
+    )
+
+    kinds = [type(event).__name__ for event in seen if event.leg == "disturbed"]
+    assert [kind for kind in kinds if kind != "SaveSeen"] == [
+        "LegStarted",
+        "AttemptStarted",
+        "AttemptReady",
+        "EvictionSent",
+        "AttemptEnded",
+        "AttemptStarted",
+        "AttemptReady",
+        "AttemptEnded",
+        "LegFinished",
+    ], report.story()
+    assert "SaveSeen" in kinds
+    times = [event.at_seconds for event in seen if event.leg == "disturbed"]
+    assert times == sorted(times)
+
+
+def test_an_error_in_the_listener_leaves_nothing_behind() -> None:
+    def break_down(event: events.DrillEvent) -> None:
+        if isinstance(event, events.AttemptReady):
+            raise RuntimeError("the view broke")
+
+    with pytest.raises(RuntimeError, match="the view broke"):
+        drill(WELL_BEHAVED, listener=break_down)
+
+
+def test_the_package_itself_can_be_called() -> None:
+    import outlast.drill as package
+
+    assert callable(package)
+    with pytest.raises(DrillError, match="Cannot start"):
+        package(["no-such-command"])
+
+
+def test_everything_can_be_kept(tmp_path: Path) -> None:
+    report = drill(
+        WELL_BEHAVED, evictions=1, grace=AMPLE, seed=1, expect=["result.json"], keep=tmp_path / "k"
+    )
+
+    assert failing(report) == {}
+    assert (tmp_path / "k/disturbed/result.json").exists()
+    assert "step 1" in (tmp_path / "k/disturbed-logs/attempt-0001.log").read_text()
+    shutil.rmtree(tmp_path / "k")

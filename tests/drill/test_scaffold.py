@@ -1,0 +1,190 @@
+"""`outlast scaffold`: a project passes its own drill and its own lint as written."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from outlast.capacity.fields import NAME_CHARACTERS_MAX
+from outlast.drill.scaffold import project
+from outlast.drill.scaffold.project import Kind, ScaffoldRefused, templates, write_project
+from tests.drill.drilling import nothing_left_behind
+
+pytestmark = pytest.mark.timeout(120)
+
+HOSTILE = [
+    "",
+    "Upper",
+    "-x",
+    "x-",
+    "1st",
+    "a_b",
+    "a.b",
+    "a/b",
+    "..",
+    "../x",
+    "a b",
+    "a\n",
+    "a;reboot",
+    "$(reboot)",
+    "@NAME@",
+    "umläut",
+    "a" * 41,
+]
+
+
+@pytest.fixture(autouse=True)
+def _clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with nothing_left_behind(tmp_path, monkeypatch):
+        yield
+
+
+def sh(command: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["sh", "-euc", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def readme_commands(folder: Path) -> list[list[str]]:
+    """The words of each command in the README, in order."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (folder / "README.md").read_text(), re.M | re.S)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line) for line in lines]
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_project_does_what_its_readme_says_as_written(kind: Kind, tmp_path: Path) -> None:
+    made = sh(f"outlast scaffold {kind} my-job", tmp_path)
+    folder = tmp_path / "my-job"
+    drill, render, lint = readme_commands(folder)
+    done = {words[1]: sh(shlex.join(words), folder) for words in (drill, render, lint)}
+
+    assert made.returncode == 0, made.stdout
+    assert done["drill"].returncode == 0, done["drill"].stdout
+    assert done["drill"].stdout.rstrip().endswith("survived 3 evictions")
+    assert "ok  not-identical" in done["drill"].stdout
+    assert (folder / "drill.html").exists()
+    assert done["render"].returncode == 0, done["render"].stdout
+    assert done["lint"].returncode == 0, done["lint"].stdout
+    assert done["lint"].stdout.startswith("No findings in ")
+    assert "my-job" in (folder / "manifests").joinpath("61-rules.yaml").read_text()
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_ci_runs_the_commands_of_the_readme(kind: Kind, tmp_path: Path) -> None:
+    write_project(kind, tmp_path, "my-job")
+
+    workflow = yaml.safe_load((tmp_path / ".github/workflows/outlast.yml").read_text())
+
+    [job] = workflow["jobs"].values()
+    scripts = [step["run"].replace("\\\n", " ") for step in job["steps"] if "run" in step]
+    install, *commands = [shlex.split(script) for script in scripts]
+    assert install == ["pip", "install", "outlast[plan]", "-r", "requirements.txt"]
+    assert sorted(commands) == sorted(readme_commands(tmp_path))
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_the_image_starts_what_was_drilled_without_a_shell(kind: Kind, tmp_path: Path) -> None:
+    write_project(kind, tmp_path, "my-job")
+    drilled = readme_commands(tmp_path)[0]
+
+    lines = (tmp_path / "Dockerfile").read_text().splitlines()
+
+    [entry] = [line for line in lines if line.startswith(("ENTRYPOINT", "CMD"))]
+    words = json.loads(entry.removeprefix("ENTRYPOINT "))
+    after = drilled[drilled.index("--") + 1 :]
+    assert words == after[: len(words)]
+    assert words[0] in ("python", "outlast")
+    for line in lines:
+        if line.startswith("COPY "):
+            assert (tmp_path / line.split()[1]).exists()
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_the_name_stands_everywhere_and_no_mark_is_left(kind: Kind, tmp_path: Path) -> None:
+    written = write_project(kind, tmp_path, "tiny-gpt")
+
+    texts = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in written}
+
+    assert len(texts) == len(list(templates(kind))) >= 8
+    assert {"Dockerfile", "README.md", "workload.yaml", ".gitignore"} < set(texts)
+    assert yaml.safe_load(texts["workload.yaml"])["name"] == "tiny-gpt"
+    assert not any("@NAME@" in text for text in texts.values())
+
+
+def test_the_name_and_the_folder_have_defaults(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+
+    for command, folder in (
+        ("outlast scaffold training", tmp_path),
+        ("outlast scaffold batch . --name words", inside),
+    ):
+        assert sh(command, folder).returncode == 0
+
+    assert "name: training" in (tmp_path / "training/workload.yaml").read_text()
+    assert "name: words" in (inside / "workload.yaml").read_text()
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/train.py").write_text("precious")
+    (tmp_path / "mine/Dockerfile").symlink_to("nowhere")
+
+    done = sh("outlast scaffold training mine", tmp_path)
+
+    assert done.returncode == 2
+    assert "In 'mine' there is 'Dockerfile', 'train.py' already." in done.stdout
+    assert "hint:  Nothing was written." in done.stdout
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["Dockerfile", "train.py"]
+    assert (tmp_path / "mine/train.py").read_text() == "precious"
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+
+    with pytest.raises(ScaffoldRefused, match=r"'.*mine' is no folder"):
+        write_project(Kind.TRAINING, tmp_path / "mine", "mine")
+
+
+def test_what_was_written_goes_if_the_rest_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / ".github").write_text("not a folder")
+
+    with pytest.raises(OSError):
+        write_project(Kind.TRAINING, tmp_path, "mine")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".github", "temporary"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_a_cluster_would_refuse_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ScaffoldRefused, match="cannot be the name of a workload"):
+        write_project(Kind.TRAINING, tmp_path / "new", name)
+
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_refused_name_is_told_with_a_hint(tmp_path: Path) -> None:
+    done = sh("outlast scaffold batch --name '../x'", tmp_path)
+
+    assert done.returncode == 2
+    assert "error: '../x' cannot be the name of a workload." in done.stdout
+    assert "hint:  Give --name up to 40 small letters" in done.stdout
+
+
+def test_names_are_as_long_as_those_of_workload_files() -> None:
+    assert project.NAME_CHARACTERS_MAX == NAME_CHARACTERS_MAX

@@ -1,0 +1,15 @@
+"""Fault: it saves, but never looks at what was saved."""
+
+import sys
+
+from tests.faults.controls.training import INTERRUPTED, SAVE_EVERY, STEPS, Training
+
+training = Training()
+training.hear_sigterm()
+while training.step < STEPS:
+    training.advance()
+    if training.told or training.step % SAVE_EVERY == 0:
+        training.save()
+    if training.told:
+        sys.exit(INTERRUPTED)
+training.finish()

@@ -1,0 +1,122 @@
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outlast.drill import schedule
+from outlast.drill.records import Moment
+from outlast.drill.schedule import Clock, Loss, Mix
+
+USUAL = Mix(no_notice=0.3, hostile=0.5, duplicates=0.0)
+shares = st.floats(0, 1)
+
+
+@given(
+    work_seconds=st.floats(0.001, 1e6),
+    count=st.integers(1, 200),
+    mix=st.builds(Mix, no_notice=shares, hostile=shares, duplicates=shares),
+    seed=st.integers(),
+)
+def test_every_eviction_falls_within_the_work_and_in_order(
+    work_seconds: float, count: int, mix: Mix, seed: int
+) -> None:
+    found = schedule.within(work_seconds, count, mix, seed)
+
+    times = [one.at_seconds for one in found.evictions]
+    assert times == sorted(times)
+    assert len(times) == count == found.needed
+    assert 0 < times[0] and times[-1] < 0.85 * work_seconds
+    assert [one.number for one in found.evictions] == list(range(1, count + 1))
+
+
+@given(count=st.integers(2, 100), share=shares, hostile=shares, seed=st.integers())
+def test_the_share_without_notice_is_kept(
+    count: int, share: float, hostile: float, seed: int
+) -> None:
+    mix = Mix(no_notice=share, hostile=hostile, duplicates=0)
+
+    found = schedule.within(10.0, count, mix, seed).evictions
+
+    # A kill in the middle of the last save does not keep the grace period either.
+    silent = [one for one in found if not one.notice or one.moment is Moment.LAST_SAVE]
+    expected = round(share * count)
+    assert len(silent) == (max(1, expected) if share > 0 else 0)
+
+
+def test_the_same_seed_gives_the_same_schedule_and_another_one_another() -> None:
+    first, same, other = (schedule.within(10.0, 5, USUAL, seed) for seed in (7, 7, 8))
+
+    assert first == same
+    assert first != other
+
+
+def test_three_evictions_show_a_notice_a_kill_in_a_save_and_a_bad_start() -> None:
+    for seed in range(20):
+        found = schedule.within(10.0, 3, USUAL, seed).evictions
+
+        kinds = {(one.notice, one.moment) for one in found}
+        assert kinds == {(True, Moment.ANY), (False, Moment.SAVE), (True, Moment.START_UP)}
+
+
+def test_one_eviction_is_a_plain_one() -> None:
+    [one] = schedule.within(10.0, 1, USUAL, 3).evictions
+
+    assert (one.notice, one.moment, one.overlap) == (True, Moment.ANY, False)
+
+
+def test_without_kills_every_eviction_has_its_full_grace_period() -> None:
+    mix = Mix(no_notice=0, hostile=1, duplicates=0)
+
+    found = schedule.within(10.0, 9, mix, 1).evictions
+
+    assert all(one.notice and one.moment is not Moment.LAST_SAVE for one in found)
+
+
+def test_duplicates_have_their_share() -> None:
+    found = schedule.within(10.0, 10, Mix(no_notice=0, hostile=0, duplicates=0.4), 1).evictions
+
+    assert sum(one.overlap for one in found) == 4
+
+
+def test_a_rate_gives_exponential_gaps() -> None:
+    found = schedule.every(2.0, None, USUAL, 5)
+
+    times = [one.at_seconds for one in found.evictions]
+    gaps = [later - earlier for earlier, later in zip([0.0, *times], times, strict=False)]
+    assert found.clock is Clock.ALIVE
+    assert found.needed == 1
+    assert statistics.mean(gaps) == pytest.approx(2.0, rel=0.15)
+    # Of an exponential distribution, the deviation is as large as the mean.
+    assert statistics.stdev(gaps) == pytest.approx(2.0, rel=0.2)
+
+
+def test_a_rate_with_a_number_stops_there() -> None:
+    assert schedule.every(2.0, 4, USUAL, 5).needed == 4
+
+
+def test_a_trace_is_scaled_to_the_length_of_the_job() -> None:
+    losses = [
+        Loss(at_seconds=3600.0, outage_seconds=1800.0),
+        Loss(at_seconds=7200.0, outage_seconds=0.0),
+    ]
+
+    found = schedule.from_losses(losses, 10.0, None, USUAL, 1)
+
+    assert found.clock is Clock.WALL
+    assert [one.at_seconds for one in found.evictions] == pytest.approx([4.0, 8.0])
+    assert [one.outage_seconds for one in found.evictions] == pytest.approx([2.0, 0.0])
+
+
+def test_a_trace_can_be_cut_to_a_number_of_evictions() -> None:
+    losses = [Loss(at_seconds=float(n), outage_seconds=0.0) for n in range(1, 9)]
+
+    found = schedule.from_losses(losses, 10.0, 2, USUAL, 1)
+
+    assert [one.at_seconds for one in found.evictions] == pytest.approx([4.0, 8.0])
+
+
+def test_without_a_known_length_there_is_about_one_a_second() -> None:
+    found = schedule.blind(4, USUAL, 1)
+
+    assert [int(one.at_seconds) for one in found.evictions] == [0, 1, 2, 3]
