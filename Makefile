@@ -10,6 +10,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test parts format docs lock soak bench sizes clean
+.PHONY: .tests-of-processes .tests-of-the-rest
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +23,14 @@ test: $(VENV)/.torch parts ## Run every check: format, lint, types, imports, tes
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(RUN) -m pytest
+	@$(MAKE) --no-print-directory -j2 --output-sync=target .tests-of-processes .tests-of-the-rest
+
+# Tests that start processes mostly wait, so they run beside the others.
+.tests-of-processes:
+	$(RUN) -m pytest tests/drill tests/docs
+
+.tests-of-the-rest:
+	$(RUN) -m pytest --ignore tests/drill --ignore tests/docs
 
 parts: $(VENV)/.locked
 	@$(RUN) -m tests.parts install

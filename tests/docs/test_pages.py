@@ -44,6 +44,7 @@ def runs(block: Block) -> bool:
     return block.language in ("python", "sh") and "not-run" not in block.options
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_blocks_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> None:
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -61,7 +62,7 @@ def test_the_blocks_of_a_page_do_what_it_says(page: Path, tmp_path: Path) -> Non
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                timeout=15,
+                timeout=40,
             )
             expected = int(block.options.get("exit", "0"))
             assert done.returncode == expected, f"{where}:\n{done.stdout}"

@@ -4,6 +4,7 @@ The package can be called: `outlast.drill(["python", "train.py"])` is its functi
 """
 
 import sys
+from inspect import signature
 from types import ModuleType
 
 from outlast.drill.errors import DrillError
@@ -22,3 +23,4 @@ class _CallableModule(ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallableModule
+__signature__ = signature(drill)
