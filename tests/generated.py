@@ -3,9 +3,10 @@
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import outlast
@@ -151,17 +152,22 @@ def public_api() -> Iterator[str]:
             # A package that can be called: which of the two is found depends on what was imported.
             value = getattr(value, name)
         if not inspect.isclass(value):
-            yield f"outlast.{name}{inspect.signature(value)}"
+            yield f"outlast.{name}{signature_of(value)}"
             continue
         bases = ", ".join(base.__name__ for base in value.__bases__)
         yield f"class outlast.{name}({bases})"
         yield from members_of(value)
 
 
+def signature_of(value: Callable[..., object]) -> str:
+    """Its signature; a function as a default goes by its name, not by where it lies in memory."""
+    return re.sub(r"<function (\S+) at 0x[0-9a-f]+>", r"\1", str(inspect.signature(value)))
+
+
 def members_of(value: type) -> Iterator[str]:
     for name, member in sorted(vars(value).items()):
         if inspect.isfunction(member) and (not name.startswith("_") or name == "__init__"):
-            yield f"    {name}{inspect.signature(member)}"
+            yield f"    {name}{signature_of(member)}"
         elif not name.startswith("_") and not inspect.isroutine(member):
             yield f"    {name}"
 
