@@ -4,10 +4,10 @@ By hand, because it is a header and bytes, and the arrays here may belong to any
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from outlast._base.files import replacing
 from outlast.checkpoint.arrays import Bytes
 from outlast.checkpoint.errors import CheckpointError
 
@@ -57,11 +57,7 @@ def write_safetensors(path: Path, arrays: Mapping[str, tuple[str, tuple[int, ...
         at += len(data)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with aside.open("wb") as file:
+    with replacing(path) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for _, _, data in arrays.values():
             file.write(data.data)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)

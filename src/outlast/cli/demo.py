@@ -14,11 +14,6 @@ from outlast.drill.demo.acts import Act, Demo, hold_demo
 from outlast.drill.events import Listener, ignore
 from outlast.drill.view import watching
 
-EXAMPLES = """\
-  outlast demo
-  outlast demo --seed 7 --out /tmp/demo
-  outlast demo --format json"""
-
 
 def demo(
     *, seed: int | None = None, out: Path = Path("outlast-demo"), format: Format = Format.TEXT

@@ -18,13 +18,6 @@ from outlast.drill.rehearsal import drill as hold_drill
 from outlast.drill.report import Report
 from outlast.errors import SettingError
 
-EXAMPLES = """\
-  outlast drill -- python train.py
-  outlast drill --evictions 5 --grace 15s --expect model.pt -- python train.py --out {dir}
-  outlast drill --workers 4 --expect results.jsonl -- python worker.py
-  outlast drill --workdir . --format junit -- python -m project.train > drill.xml
-  outlast drill --every 2m --no-notice 0.5 --seed 7 --report drill.html -- ./job.sh"""
-
 
 class DrillFormat(StrEnum):
     """How to print the outcome."""

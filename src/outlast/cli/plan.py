@@ -10,6 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from outlast._base.files import write_file
 from outlast.capacity.assumptions import assume
 from outlast.capacity.drawing import standalone
 from outlast.capacity.interruptions import Lifetimes, Weibull
@@ -22,8 +23,8 @@ from outlast.capacity.sweep import sweep_rows as rows_of_sweep
 from outlast.capacity.traces import lifetimes_in, read_trace
 from outlast.capacity.workload import Workload
 from outlast.cli.format import Format
+from outlast.cli.overrides import parse_overrides
 from outlast.cli.prices import price_table, warn_if_stale
-from outlast.cli.render import parse_overrides
 from outlast.cli.tables import print_table
 from outlast.errors import OutlastError
 
@@ -109,7 +110,7 @@ def plan(
         _write_chart(svg, swept, plans)
     if html is not None:
         extra = sweep_parts(swept, plans) if swept else []
-        html.write_text(plan_page(made, extra=extra), encoding="utf-8")
+        write_file(html, plan_page(made, extra=extra).encode())
     if format is Format.JSON:
         content = plan_json(made)
         if swept:
@@ -141,7 +142,7 @@ def _write_chart(svg: Path, swept: Sweep | None, plans: list[Plan]) -> None:
             "--svg draws a sweep, and there is none.",
             hint="Add --sweep checkpoint.size=1GiB..100GiB, or write a page with --html.",
         )
-    svg.write_text(standalone(sweep_chart(swept, plans)), encoding="utf-8")
+    write_file(svg, standalone(sweep_chart(swept, plans)).encode())
 
 
 def _print_plan(plan: Plan) -> None:

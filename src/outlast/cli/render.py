@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from outlast.capacity.workload import Workload
 from outlast.cli.format import Format
-from outlast.errors import OutlastError
+from outlast.cli.overrides import parse_overrides
 from outlast.manifests.render.files import as_stream, write_files
 from outlast.manifests.render.rendering import render as render_workload
 
@@ -48,17 +48,3 @@ def render(
         print(json.dumps({"files": listed}, indent=2))
     else:
         sys.stdout.write(as_stream(files))
-
-
-def parse_overrides(given: list[str]) -> dict[str, str]:
-    """The pairs that `--set` was given. The last one of a key counts."""
-    pairs = {}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise OutlastError(
-                f"--set takes key=value, and {text!r} is not that.",
-                hint="For example: --set work.hours=40.",
-            )
-        pairs[key.strip()] = value.strip()
-    return pairs

@@ -5,11 +5,6 @@ from pathlib import Path
 
 from outlast.drill.scaffold.project import Kind, write_project
 
-EXAMPLES = """\
-  outlast scaffold training
-  outlast scaffold batch embeddings
-  outlast scaffold training . --name tiny-gpt"""
-
 
 def scaffold(kind: Kind, folder: Path | None = None, /, *, name: str | None = None) -> None:
     """Write a small project that survives evictions as it is, to be changed into your own.

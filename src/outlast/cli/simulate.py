@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outlast._base.durations import parse_duration
+from outlast._base.files import write_file
 from outlast._base.interval import young
 from outlast.capacity.deadlines import Task
 from outlast.capacity.drawing import standalone
@@ -123,9 +124,9 @@ def simulate(
             report = replace(report, deadline=_kept(trace, task, setting, market))
         reports.append(report)
     if svg is not None:
-        svg.write_text(standalone(chart(reports[0])), encoding="utf-8")
+        write_file(svg, standalone(chart(reports[0])).encode())
     if html is not None:
-        html.write_text(report_page(reports, currency=market.currency), encoding="utf-8")
+        write_file(html, report_page(reports, currency=market.currency).encode())
     if format is Format.JSON:
         print(json.dumps({"traces": [report_json(one) for one in reports]}, indent=2))
         return

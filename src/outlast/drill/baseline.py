@@ -5,12 +5,12 @@ A recording keeps it in a folder for the next drill: the figures, the artifacts 
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from outlast._base.files import write_file
 from outlast.drill.divergence import StepHash, read_hashes
 from outlast.drill.errors import DrillError
 from outlast.drill.records import Attempt, Leg
@@ -114,12 +114,7 @@ def record(
         "figures": asdict(baseline.figures),
         "digests": digests,
     }
-    aside = folder / f"{_FILE}.new"
-    with aside.open("w") as file:
-        json.dump(content, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(folder / _FILE)
+    write_file(folder / _FILE, json.dumps(content, indent=2).encode())
 
 
 def recorded(

@@ -4,15 +4,14 @@ One row per key: `{"key": ..., "result": ...}`. In Parquet both are text, and `r
 results of one sink need not have one shape. The file is written aside and renamed when it is whole.
 """
 
-import contextlib
 import json
 import os
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from outlast._base.files import replacing
 from outlast.errors import OutlastError
 from outlast.results.protocol import Result, Sink
 from outlast.storage.errors import MissingExtra
@@ -27,7 +26,7 @@ class ExportFailed(OutlastError):
 def export(sink: Sink, path: str | os.PathLike[str]) -> int:
     """Write all results, by key, to a file that ends in `.jsonl` or `.parquet`; gives their number.
 
-    If killed: the file is as it was before, and one whose name ends in `.part` may be left beside.
+    If killed: the file is as it was before, and a hidden one that ends in `.new` may stay beside.
     """
     target = Path(path)
     write = _WRITERS.get(target.suffix.lower())
@@ -37,7 +36,7 @@ def export(sink: Sink, path: str | os.PathLike[str]) -> int:
             hint=f"Use a name that ends in {' or '.join(_WRITERS)}.",
         )
     try:
-        with _aside(target) as file:
+        with replacing(target) as file:
             return write(sink.results(), file)
     except OSError as error:
         raise ExportFailed(
@@ -89,23 +88,3 @@ def _one_line(result: Result) -> str:
             f"The result of {result.key!r} is not JSON.",
             hint="It was not stored by a worker. Correct it or delete it, then export again.",
         ) from None
-
-
-@contextlib.contextmanager
-def _aside(target: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the target's name when the block ends well, and is gone otherwise."""
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
-    try:
-        with part.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -141,7 +141,7 @@ def test_an_export_that_is_killed_leaves_the_file_as_it_was(tmp_path: Path) -> N
         program.wait()
 
     assert path.read_text() == "earlier"
-    assert all(name.endswith(".part") for name in files_in(tmp_path) if name != path.name)
+    assert all(name.endswith(".new") for name in files_in(tmp_path) if name != path.name)
 
 
 @pytest.mark.parametrize("name", ["results.csv", "results", "jsonl"])

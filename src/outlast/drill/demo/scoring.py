@@ -8,7 +8,6 @@ back when its lease has expired, and `RESULTS.jsonl` is there whole or not at al
 """
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from outlast._base.files import write_file
 from outlast.errors import Interrupted
 from outlast.interruption.guard import Guard
 from outlast.queue.opening import open_queue
@@ -65,14 +65,8 @@ def main(results: Path) -> None:
 
 
 def write_results(path: Path, results: list[tuple[str, Any]]) -> None:
-    # Several workers may get here at the same time.
-    aside = path.with_name(f".{path.name}.{os.urandom(4).hex()}.new")
     text = "".join(json.dumps({"key": key, "result": result}) + "\n" for key, result in results)
-    try:
-        aside.write_text(text)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_file(path, text.encode())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ to the bit, however often it was evicted. If killed: the last checkpoint stays, 
 there whole or not at all.
 """
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outlast._base.files import replacing
 from outlast.run import Run
 
 STEPS = 3600
@@ -89,12 +89,8 @@ def adam(
 
 
 def write_model(path: Path, weights: Arrays) -> None:
-    aside = path.with_name(f".{path.name}.new")
-    with aside.open("wb") as file:
+    with replacing(path) as file:
         np.savez(file, **weights)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
 """A drill as one HTML file: no scripts, nothing from elsewhere, for any screen. Joins the parts."""
 
-import contextlib
-import os
-import uuid
 from pathlib import Path
 
+from outlast._base.files import write_file
 from outlast.drill.errors import DrillError
 from outlast.drill.page import kinds
 from outlast.drill.page.details import about, compared, outputs
@@ -32,7 +30,7 @@ def write_html(report: Report, path: Path, *, prices: Prices = EXAMPLE) -> None:
     content = page(report, prices=prices).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, content)
+        write_file(path, content)
     except OSError as error:
         raise DrillError(
             f"The page {str(path)!r} could not be written: {error.strerror}.",
@@ -67,17 +65,3 @@ def page(report: Report, *, prices: Prices = EXAMPLE) -> str:
     )
     body = element("body", kinds.definitions(), main)
     return f"<!doctype html>\n{element('html', join([head, body]), lang='en')}\n"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".outlast-{uuid.uuid4().hex}.new")
-    try:
-        with aside.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        raise

@@ -1,9 +1,8 @@
 """Write a file in place of another, whole or not at all."""
 
-import contextlib
-import os
 from pathlib import Path
 
+from outlast._base.files import write_file
 from outlast.manifests.lint.errors import LintError
 
 
@@ -13,25 +12,9 @@ def replace_file(path: Path, data: bytes, *, expected: bytes | None = None) -> N
     With `expected`, refuses if the file no longer holds that. If killed: the old content stays, or
     the new one is there whole; a file that starts with `.outlast-` may stay beside it.
     """
-    # Loaded here, because every lint would pay for it and few write.
-    import tempfile
-
-    target = path.resolve()
-    if expected is not None and target.read_bytes() != expected:
+    if expected is not None and path.read_bytes() != expected:
         raise LintError(
             f"{str(path)!r} has changed while it was looked at, and was left as it is.",
             hint="Run the command again.",
         )
-    handle, name = tempfile.mkstemp(prefix=".outlast-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        mode = target.stat().st_mode if target.exists() else 0o644
-        Path(name).chmod(mode & 0o7777)
-        Path(name).replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    write_file(path, data)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from outlast._base.files import write_file
 from outlast.errors import OutlastError
 from outlast.manifests.render.text import Value, to_yaml
 
@@ -60,10 +61,7 @@ def write_files(files: Iterable[RenderedFile], folder: Path) -> list[Path]:
     for file in files:
         path = folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.new")
-        aside.write_text(file.text, encoding="utf-8")
-        aside.chmod(0o755 if file.is_executable else 0o644)
-        aside.replace(path)
+        write_file(path, file.text.encode(), mode=0o755 if file.is_executable else 0o644)
         written.append(path)
     return written
 
