@@ -76,7 +76,7 @@ def test_both_acts_survive_and_leave_only_their_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", range(100))
 def test_every_seed_survives(number: int, tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(100_000)
     print(f"demo {number} has seed {seed}")

@@ -1,5 +1,6 @@
 """Every option of a drill, on programs that take about a second."""
 
+import itertools
 import json
 import shutil
 import sys
@@ -325,3 +326,26 @@ def test_everything_can_be_kept(tmp_path: Path) -> None:
     assert (tmp_path / "k/disturbed/result.json").exists()
     assert "step 1" in (tmp_path / "k/disturbed-logs/attempt-0001.log").read_text()
     shutil.rmtree(tmp_path / "k")
+
+
+def test_the_steps_lost_to_a_kill_are_those_that_were_really_done(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    report = drill(
+        control("with_outlast"),
+        evictions=3,
+        no_notice=1,
+        hostile=0,
+        duplicates=0,
+        grace=AMPLE,
+        seed=6,
+        keep=kept,
+    )
+
+    logs = [path.read_text().split() for path in sorted(kept.glob("disturbed-logs/*"))]
+    steps = [[int(word) for word in words if word.isdigit()] for words in logs]
+    lost = [done[-1] - then[0] + 1 for done, then in itertools.pairwise(steps)]
+    assert sum(lost) > 0
+    # A kill may come between the line of a step and the end of it.
+    told = zip(lost, report.steps_lost.values(), strict=True)
+    assert all(done - known in (0, 1) for done, known in told), report.story()
+    shutil.rmtree(kept)

@@ -1,13 +1,14 @@
 """The S3 server of moto, in a process of its own."""
 
 import contextlib
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+
+from tests.servers.ports import free_port
 
 BUCKET = "outlast-test"
 _START_SECONDS_MAX = 15.0
@@ -33,7 +34,7 @@ run_simple("127.0.0.1", int(sys.argv[1]), serial, threaded=True)
 @contextlib.contextmanager
 def running_moto() -> Iterator[str]:
     """The address of a fresh server that holds `BUCKET`."""
-    port = _free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, str(port)],
@@ -57,9 +58,3 @@ def _make_bucket(url: str, *, until: float) -> None:
             time.sleep(0.05)
         else:
             return
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port

@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
+
+from tests.servers.ports import free_port
 
 USER = "tester"
 PASSWORD = "s3cret-p@ss/word"  # with characters that a URL must escape
@@ -30,7 +31,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path, *, fsync: bool) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self._fsync = fsync
         self._process: subprocess.Popen[bytes] | None = None
         self._make()
@@ -151,9 +152,3 @@ def shared_postgres() -> PostgresServer:
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(running_postgres())
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port

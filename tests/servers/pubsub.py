@@ -5,7 +5,6 @@ import contextlib
 import functools
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 from tests.parts import pubsub_emulator_jar
+from tests.servers.ports import free_port
 
 _START_SECONDS_MAX = 60.0
 
@@ -23,7 +23,7 @@ class PubSubEmulator:
     """An emulator that keeps its port over a restart, and nothing else: it has no disk."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -86,9 +86,3 @@ def client_of(emulator: PubSubEmulator) -> Iterator[None]:
     """Let clients that are opened in the block speak to this emulator."""
     with mock.patch.dict(os.environ, {"PUBSUB_EMULATOR_HOST": emulator.host}):
         yield
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port

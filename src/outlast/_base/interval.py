@@ -12,9 +12,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from outlast._base.checks import check_above_zero, check_count, check_from_zero
+
 HOUR_SECONDS = 3600.0
 COSTS_KEPT = 5
 """So many of the last saves tell what a save costs; their median forgives a slow one or two."""
+
+LEARNED_WEIGHT = 10.0
+"""What a mean time measured in earlier runs is worth, in interruptions seen."""
 
 # Below this ratio the closed form is exact to ten digits, and Newton's method loses some.
 _RATIO_TINY = 1e-8
@@ -46,19 +51,19 @@ class IntervalPolicy:
         if self.every_steps is not None and self.every_seconds is not None:
             raise ValueError("Fix the interval by every_steps or by every_seconds, not by both.")
         if self.every_steps is not None:
-            _check_count("every_steps", self.every_steps, least=1)
+            check_count("every_steps", self.every_steps, least=1)
         if self.every_seconds is not None:
-            _check_above_zero("every_seconds", self.every_seconds)
-        _check_from_zero("floor_seconds", self.floor_seconds)
-        _check_above_zero("ceiling_seconds", self.ceiling_seconds)
+            check_above_zero("every_seconds", self.every_seconds)
+        check_from_zero("floor_seconds", self.floor_seconds)
+        check_above_zero("ceiling_seconds", self.ceiling_seconds)
         if self.floor_seconds > self.ceiling_seconds:
             raise ValueError(
                 f"floor_seconds is {self.floor_seconds!r}, above ceiling_seconds, "
                 f"{self.ceiling_seconds!r}."
             )
-        _check_above_zero("prior_mean_seconds", self.prior_mean_seconds)
-        _check_above_zero("prior_weight", self.prior_weight)
-        _check_from_zero("prior_unannounced_share", self.prior_unannounced_share)
+        check_above_zero("prior_mean_seconds", self.prior_mean_seconds)
+        check_above_zero("prior_weight", self.prior_weight)
+        check_from_zero("prior_unannounced_share", self.prior_unannounced_share)
         if self.prior_unannounced_share > 1:
             raise ValueError(
                 f"prior_unannounced_share is {self.prior_unannounced_share!r}; a share is 0 to 1."
@@ -82,9 +87,9 @@ class SaveCost:
     slow_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_from_zero("stall_seconds", self.stall_seconds)
-        _check_from_zero("durable_seconds", self.durable_seconds)
-        _check_from_zero("slow_seconds", self.slow_seconds)
+        check_from_zero("stall_seconds", self.stall_seconds)
+        check_from_zero("durable_seconds", self.durable_seconds)
+        check_from_zero("slow_seconds", self.slow_seconds)
 
     @property
     def loop_seconds(self) -> float:
@@ -106,9 +111,9 @@ class Observed:
     unannounced: int = 0
 
     def __post_init__(self) -> None:
-        _check_from_zero("running_seconds", self.running_seconds)
+        check_from_zero("running_seconds", self.running_seconds)
         for name in ("announced", "missed", "unannounced"):
-            _check_count(name, getattr(self, name), least=0)
+            check_count(name, getattr(self, name), least=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,7 +194,7 @@ def mean_between_losses(
 
 def typical_cost(costs: Sequence[SaveCost], *, last: int = COSTS_KEPT) -> SaveCost | None:
     """The median of the last few saves, part by part; None if there was no save."""
-    _check_count("last", last, least=1)
+    check_count("last", last, least=1)
     recent = costs[-last:]
     if not recent:
         return None
@@ -202,9 +207,9 @@ def typical_cost(costs: Sequence[SaveCost], *, last: int = COSTS_KEPT) -> SaveCo
 
 def slow_seconds(*, steps: int, seconds: float, step_seconds: float) -> float:
     """What `steps` lost that took `seconds` during a write, if one mostly takes `step_seconds`."""
-    _check_count("steps", steps, least=0)
-    _check_from_zero("seconds", seconds)
-    _check_from_zero("step_seconds", step_seconds)
+    check_count("steps", steps, least=0)
+    check_from_zero("seconds", seconds)
+    check_from_zero("step_seconds", step_seconds)
     return max(0.0, seconds - steps * step_seconds)
 
 
@@ -220,10 +225,10 @@ def useful_share(
     Interruptions come at random, `mean_seconds` apart on average. A save costs the loop
     `save_seconds`, and keeps the work before it once it is durable, `durable_seconds` later.
     """
-    _check_above_zero("interval_seconds", interval_seconds)
-    _check_from_zero("save_seconds", save_seconds)
+    check_above_zero("interval_seconds", interval_seconds)
+    check_from_zero("save_seconds", save_seconds)
     _check_mean(mean_seconds)
-    _check_from_zero("durable_seconds", durable_seconds)
+    check_from_zero("durable_seconds", durable_seconds)
     if mean_seconds == math.inf:
         return interval_seconds / (interval_seconds + save_seconds)
     # Each whole cycle before an interruption counts: the chance of k of them is a geometric series.
@@ -274,7 +279,7 @@ def daly(save_seconds: float, mean_seconds: float) -> float:
 
 
 def _ratio(save_seconds: float, mean_seconds: float) -> float:
-    _check_from_zero("save_seconds", save_seconds)
+    check_from_zero("save_seconds", save_seconds)
     _check_mean(mean_seconds)
     return save_seconds / mean_seconds
 
@@ -282,19 +287,4 @@ def _ratio(save_seconds: float, mean_seconds: float) -> float:
 def _check_mean(mean_seconds: float) -> None:
     """Infinite is fine: no interruption is expected."""
     if mean_seconds != math.inf:
-        _check_above_zero("mean_seconds", mean_seconds)
-
-
-def _check_above_zero(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} is {value!r}; a finite number above 0 is expected.")
-
-
-def _check_from_zero(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} is {value!r}; a finite number from 0 is expected.")
-
-
-def _check_count(name: str, value: object, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} is {value!r}; a whole number from {least} is expected.")
+        check_above_zero("mean_seconds", mean_seconds)

@@ -62,6 +62,45 @@ class Setting(NamedTuple, Generic[T_co]):
             ) from error
 
 
+def text_of(what: str) -> Callable[[object], str]:
+    """Text, whatever it says. `what` opens the refusal, such as "A URL"."""
+
+    def parse(given: object) -> str:
+        if not isinstance(given, str):
+            raise ValueError(f"{what} is expected.")
+        return given
+
+    return parse
+
+
+def count_of(what: str) -> Callable[[object], int]:
+    """A number from 1. `what` opens the refusal, such as "A whole number of steps"."""
+
+    def parse(given: object) -> int:
+        if isinstance(given, str) and given.isdecimal() and given.isascii():
+            given = int(given)
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+            raise ValueError(f"{what} from 1 is expected.")
+        return int(given)
+
+    return parse
+
+
+def whole_number_to(most: int, what: str) -> Callable[[object], int]:
+    """A number from 0 to `most`. `what` opens the refusal, such as "A port"."""
+
+    def parse(given: object) -> int:
+        try:
+            number = int(given) if isinstance(given, int | str) else -1
+        except ValueError:
+            number = -1
+        if not 0 <= number <= most:
+            raise ValueError(f"{what} is a whole number from 0 to {most}.")
+        return number
+
+    return parse
+
+
 def positive_seconds(given: object) -> float:
     seconds = _number(given)
     if seconds <= 0:

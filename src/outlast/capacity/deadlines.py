@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from outlast._base.checks import check_above_zero, check_from_zero
 from outlast.capacity.replay import Pool
 
 _MOMENT_SECONDS = 1e-7
@@ -42,13 +43,9 @@ class Task:
 
     def __post_init__(self) -> None:
         for name in ("work_seconds", "deadline_seconds", "interval_seconds"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} is {value!r}; a finite number above 0 is expected.")
+            check_above_zero(name, getattr(self, name))
         for name in ("save_seconds", "changeover_seconds"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} is {value!r}; a finite number from 0 is expected.")
+            check_from_zero(name, getattr(self, name))
 
     @property
     def is_feasible(self) -> bool:

@@ -13,6 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outlast._base.checks import check_above_zero
+
 Floats = NDArray[np.float64]
 
 # The series below converges within so many terms for every argument it is used for.
@@ -59,7 +61,7 @@ class Exponential:
     mean_seconds: float
 
     def __post_init__(self) -> None:
-        _check_above_zero("mean_seconds", self.mean_seconds)
+        check_above_zero("mean_seconds", self.mean_seconds)
 
     def draw(self, generator: np.random.Generator, count: int) -> Floats:
         drawn = generator.standard_exponential(count)
@@ -84,8 +86,8 @@ class Weibull:
     mean_seconds: float
 
     def __post_init__(self) -> None:
-        _check_above_zero("shape", self.shape)
-        _check_above_zero("mean_seconds", self.mean_seconds)
+        check_above_zero("shape", self.shape)
+        check_above_zero("mean_seconds", self.mean_seconds)
 
     @property
     def scale_seconds(self) -> float:
@@ -212,8 +214,3 @@ def _lower_gamma(order: float, x: Floats) -> Floats:
         total += term
     value = np.where(near > 0, near**order * np.exp(-near) * total, 0.0)
     return np.where(x > _SERIES_MAX, math.gamma(order), value)
-
-
-def _check_above_zero(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} is {value!r}; a finite number above 0 is expected.")

@@ -15,6 +15,7 @@ replay of traces all mean the same by them:
 import math
 from dataclasses import dataclass, field
 
+from outlast._base.checks import check_above_zero, check_from_zero
 from outlast.capacity.interruptions import Lifetimes, Never
 
 DAY_SECONDS = 86_400.0
@@ -33,13 +34,13 @@ class Job:
     restart_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_above_zero("work_seconds", self.work_seconds)
+        check_above_zero("work_seconds", self.work_seconds)
         if not self.interval_seconds > 0:
             raise ValueError(
                 f"interval_seconds is {self.interval_seconds!r}; a number above 0 is expected."
             )
         for name in ("save_seconds", "durable_seconds", "restart_seconds"):
-            _check_from_zero(name, getattr(self, name))
+            check_from_zero(name, getattr(self, name))
 
     @property
     def lag_seconds(self) -> float:
@@ -101,17 +102,7 @@ class Supply:
                 f"{self.announced_share!r}: only announced interruptions can keep their work."
             )
         for name in ("leave_seconds", "first_wait_seconds", "wait_seconds"):
-            _check_from_zero(name, getattr(self, name))
+            check_from_zero(name, getattr(self, name))
         for name in ("lease_seconds", "patience_seconds"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; above 0 is expected.")
-
-
-def _check_above_zero(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} is {value!r}; a finite number above 0 is expected.")
-
-
-def _check_from_zero(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} is {value!r}; a finite number from 0 is expected.")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from outlast._base.interval import IntervalPolicy, SaveCost
+from outlast._base.checks import check_from_zero
+from outlast._base.interval import LEARNED_WEIGHT, IntervalPolicy, SaveCost
 from outlast.capacity.interruptions import Floats
 from outlast.capacity.interval import IntervalRule
 from outlast.capacity.replay import Stays
@@ -18,7 +19,6 @@ from outlast.capacity.replay import Stays
 CEILING_SAVES = 50
 """A ceiling below so many times a save's cost would make saving itself the waste."""
 
-LEARNED_WEIGHT = 10.0
 _GROWTH = 0.01
 _GRID_POINTS = 160
 _SHORTEST_SECONDS = 10.0
@@ -33,9 +33,7 @@ class Costs:
 
     def __post_init__(self) -> None:
         for name in ("save_seconds", "restart_seconds"):
-            value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise ValueError(f"{name} is {value!r}; a finite number from 0 is expected.")
+            check_from_zero(name, getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

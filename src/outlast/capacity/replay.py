@@ -66,12 +66,12 @@ class Pool:
         self._starts = np.array([life.start_seconds for life in trace.lives])
         self._ends = np.array([life.end_seconds for life in trace.lives])
         self._born = np.sort(self._starts)
-        self._is_single = bool((self._starts[1:] >= self._ends[:-1]).all())
+        self.is_single = bool((self._starts[1:] >= self._ends[:-1]).all())
         self._lives = [_stay(life) for life in trace.lives]
 
     def follow(self, start_seconds: float, *, seed: int) -> list[Stay]:
         """The stays of a run from this moment to the end of the trace."""
-        if self._is_single:
+        if self.is_single:
             return self._follow_single(start_seconds)
         chance = random.Random(f"{seed}:{start_seconds!r}")
         stays = []

@@ -2,8 +2,9 @@
 
 Three public formats: availability in steps (`{"metadata": {"gap_seconds": N}, "data": [0, 1]}`),
 nodes that come and go (`milliseconds,add|remove,node`) and the size of a pool over time
-(`date, time, count`). All become the lives of machines. Timestamps in real files go backwards now
-and then: a few are repaired and told of, many are refused. Pure but for reading the file.
+(`date, time, count`). All become the lives of machines. Lines may have a header. Timestamps in real
+files go backwards now and then: a few are repaired and told of, many are refused. Pure but for
+reading the file.
 """
 
 import json
@@ -16,10 +17,12 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from outlast.capacity.interruptions import Empirical
 from outlast.errors import OutlastError
+
+if TYPE_CHECKING:
+    from outlast.capacity.interruptions import Empirical
 
 SECONDS_MAX = 10 * 366 * 86_400.0
 BACKWARDS_SHARE_MAX = 0.1
@@ -28,8 +31,11 @@ BACKWARDS_SHARE_MAX = 0.1
 _FILE_BYTES_MAX = 64 * 1024**2
 _NODE_LINE = re.compile(r"(\d{1,15}) *, *(add|remove) *, *([\w.:-]{1,200})", re.ASCII)
 _COUNT_LINE = re.compile(
-    r"(\d{4}-\d\d-\d\d) *, *(\d\d:\d\d:\d\d(?:\.\d{1,6})?) *, *(\d{1,5})", re.ASCII
+    r"(\d{4}-\d\d-\d\d)(?: *, *|[T ])(\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?)"
+    r" *, *(\d{1,5})(?:\.0+)?",
+    re.ASCII,
 )
+_HEADER = re.compile(r"[^\d,]+(?:,[^\d,]+)+")
 
 
 T = TypeVar("T")
@@ -140,6 +146,8 @@ def parse_trace(
         trace = _from_steps(text, name, polarity)
     else:
         lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+        if len(lines) > 1 and _HEADER.fullmatch(lines[0][1]):
+            del lines[0]
         if _NODE_LINE.fullmatch(lines[0][1]):
             trace = _from_nodes(lines, name, repair)
         elif _COUNT_LINE.fullmatch(lines[0][1]):
@@ -151,13 +159,16 @@ def parse_trace(
     return trace
 
 
-def lifetimes_in(trace: Trace) -> Empirical:
+def lifetimes_in(trace: Trace) -> "Empirical":
     """The law of lifetimes that a trace shows. Raises `TraceError` if no machine was lost in it."""
     if not trace.losses:
         raise TraceError(
             f"No machine is ever lost in the trace {trace.name!r}: it says nothing of lifetimes.",
             file=trace.name,
         )
+    # Here, because it loads numpy, which those who want the lives alone do not need.
+    from outlast.capacity.interruptions import Empirical
+
     return Empirical(
         seconds=[life.seconds for life in trace.lives], ended=[life.lost for life in trace.lives]
     )
@@ -223,13 +234,14 @@ def _from_counts(lines: Sequence[tuple[int, str]], name: str, repair: Repair, se
         if match is None:
             raise _unreadable(name, number, line)
         try:
-            when = datetime.fromisoformat(f"{match[1]}T{match[2]}").replace(tzinfo=UTC)
+            when = datetime.fromisoformat(f"{match[1]}T{match[2]}")
         except ValueError:
             raise TraceError(
                 f"{name}:{number}: {match[1]} {match[2]} is no point in time.",
                 file=name,
                 line=number,
             ) from None
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
         samples.append((when.timestamp(), int(match[3])))
     samples, repairs = _in_order(samples, name, repair)
     first, end = samples[0][0], samples[-1][0] - samples[0][0]
@@ -254,12 +266,10 @@ def _in_order(
     if not backwards:
         return events, ()
     told = f"{backwards} of {len(events)} times in {name!r} lie before the one above them"
-    if repair is Repair.REFUSE or backwards > BACKWARDS_SHARE_MAX * len(events):
-        raise TraceError(
-            f"{told}.",
-            hint="Put the lines in order of time; a few such times can be repaired with --repair.",
-            file=name,
-        )
+    are_many = backwards > BACKWARDS_SHARE_MAX * len(events)
+    if are_many or repair is Repair.REFUSE:
+        hint = "Put the lines in order of time" + ("." if are_many else ", or let --repair do it.")
+        raise TraceError(f"{told}.", hint=hint, file=name)
     if repair is Repair.SORT:
         return sorted(events, key=lambda event: event[0]), (f"{told}: the lines were sorted.",)
     kept, latest = [], -math.inf

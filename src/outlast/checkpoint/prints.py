@@ -2,7 +2,8 @@
 
 Only where `OUTLAST_DRILL_HASHES` names a file, as a drill does: it shows where an interrupted run
 first went apart from an undisturbed one. Each line is written at once; a kill may tear the last.
-Where hashing takes a good part of a step's time, only every second, fourth, ... step is hashed.
+Where hashing takes a good part of a step's time, only every second, fourth, ... step is hashed,
+and of the others there is only the number.
 """
 
 import contextlib
@@ -33,8 +34,9 @@ class Prints:
         self._noted_at = time.monotonic()
 
     def note(self, step: int, *, batch: object = None, always: bool = False) -> None:
-        """Write down the state after `step` steps, if it is one of those to be hashed."""
+        """Write down that so many steps are done, with the state if it is one to be hashed."""
         if step % self._stride and not always:
+            self._write({"step": step})
             return
         started = time.monotonic()
         hashes = dict(_hashes(self._parts()))

@@ -2,13 +2,13 @@
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
 from outlast._base.interval import IntervalPolicy
-from outlast._base.settings import Setting, positive_seconds, seconds_from_zero
+from outlast._base.settings import Setting, count_of, positive_seconds, seconds_from_zero, text_of
 from outlast.checkpoint.catalogue import Retention
 from outlast.errors import SettingError
 
@@ -20,41 +20,25 @@ class OnError(StrEnum):
     WARN = "warn"
 
 
-def _parse_url(given: object) -> str:
-    if not isinstance(given, str):
-        raise ValueError("A folder or a URL is expected.")
-    return given
-
-
-def _count(what: str) -> Callable[[object], int]:
-    def parse(given: object) -> int:
-        is_text = isinstance(given, str) and given.isdecimal() and given.isascii()
-        is_count = isinstance(given, int) and not isinstance(given, bool)
-        if not (is_text or is_count) or int(given) < 1:  # type: ignore[call-overload]  # either one
-            raise ValueError(f"A whole number of {what} from 1 is expected.")
-        return int(given)  # type: ignore[call-overload, no-any-return]  # as above
-
-    return parse
-
-
 def _parse_share(given: object) -> float:
-    try:
-        share = float(given) if isinstance(given, int | float | str) else math.nan
-    except ValueError:
-        share = math.nan
+    share = _number(given)
     if not 0 <= share <= 1:
         raise ValueError("A share from 0 to 1 is expected.")
     return share
 
 
 def _parse_weight(given: object) -> float:
-    try:
-        weight = float(given) if isinstance(given, int | float | str) else math.nan
-    except ValueError:
-        weight = math.nan
+    weight = _number(given)
     if not 0 < weight < math.inf:
         raise ValueError("A number above 0 is expected.")
     return weight
+
+
+def _number(given: object) -> float:
+    try:
+        return float(given) if isinstance(given, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _parse_on_error(given: object) -> OnError:
@@ -69,7 +53,7 @@ RUN_URL = Setting(
     variable="OUTLAST_RUN_URL",
     default="",
     default_text="`CHECKPOINT_DIR`, if set",
-    parse=_parse_url,
+    parse=text_of("A folder or a URL"),
     meaning="Where a run keeps its checkpoints. An indexed Job appends its index.",
     hint="Give a folder, or a URL such as gs://bucket/run.",
 )
@@ -78,7 +62,7 @@ EVERY_STEPS: Setting[int | None] = Setting(
     variable="OUTLAST_EVERY_STEPS",
     default=None,
     default_text="`CHECKPOINT_INTERVAL`, if set",
-    parse=_count("steps"),
+    parse=count_of("A whole number of steps"),
     meaning="Save after every so many steps. A save waits for the one before.",
     hint="Give a whole number of steps, for example 500.",
 )
@@ -96,7 +80,7 @@ KEEP_LAST = Setting(
     variable="OUTLAST_KEEP_LAST",
     default=3,
     default_text="3",
-    parse=_count("checkpoints"),
+    parse=count_of("A whole number of checkpoints"),
     meaning="How many of the newest checkpoints to keep.",
     hint="Give a whole number of checkpoints; the newest is always kept.",
 )
@@ -105,7 +89,7 @@ KEEP_EVERY: Setting[int | None] = Setting(
     variable="OUTLAST_KEEP_EVERY",
     default=None,
     default_text="none",
-    parse=_count("steps"),
+    parse=count_of("A whole number of steps"),
     meaning="Keep the checkpoints of every so many steps for ever.",
     hint="Give a whole number of steps, for example 10000.",
 )
@@ -123,7 +107,7 @@ MEMORY_BYTES_MAX: Setting[int | None] = Setting(
     variable="OUTLAST_MEMORY_BYTES_MAX",
     default=None,
     default_text="80 % of what is free",
-    parse=_count("bytes"),
+    parse=count_of("A whole number of bytes"),
     meaning="Memory for the copy of the state. A larger state is saved in waves.",
     hint="Give a whole number of bytes, for example 4000000000.",
 )

@@ -49,7 +49,7 @@ def plan(
 ) -> None:
     """Compare Spot, flex-start, on-demand and hybrid for a workload, and recommend one.
 
-    A kill while --html or --svg is being written leaves that file cut short.
+    A kill leaves the files of --html and --svg whole, or as they were.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def simulate(
     unannounced: float = 1.0,
     interval: list[str] | None = None,
     every: str = "1h",
-    rounds: int = 1,
+    rounds: int = 40,
     work: str | None = None,
     deadline: str | None = None,
     machine: str | None = None,
@@ -59,8 +59,8 @@ def simulate(
 ) -> None:
     """Replay traces of Spot machines against policies: how often to save, when to buy what.
 
-    Runs start at regular times of the trace, by default at every hour of it. A kill while --html or
-    --svg is being written leaves that file cut short.
+    Runs start at regular times of the trace, by default at every hour of it. A kill leaves the
+    files of --html and --svg whole, or as they were.
 
     Parameters
     ----------

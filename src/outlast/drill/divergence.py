@@ -9,16 +9,18 @@ attempt. A run that finds it appends lines of JSON:
 `step` is the number of steps done; a run that resumes writes one line for the step it resumed at,
 before the first step of its own. `hashes` are in the order of `leaves`, as short as one likes, and
 `batch` is the hash of the batch of that step, or missing. A run whose leaves change writes another
-line of `leaves`. A line may be torn by a kill: it is passed over. A run may leave steps out where
-hashing takes too long; only steps that both legs have are compared. Leaves that differ from the
-start, such as a random generator that nobody seeded, say nothing about evictions and are left out.
+line of `leaves`. A line may be torn by a kill: it is passed over. Where hashing takes too long, a
+run may write `{"step": 413}` alone; only hashes that both legs have are compared. Leaves that
+differ from the start, such as a random generator that nobody seeded, say nothing about evictions
+and are left out.
 """
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 VARIABLE = "OUTLAST_DRILL_HASHES"
 
@@ -63,12 +65,14 @@ class StepHash(NamedTuple):
 
 
 def read_hashes(path: Path) -> list[StepHash]:
-    """What an attempt wrote down, as far as it can be read."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-    return list(_parse(lines))
+    """The hashes that an attempt wrote down, as far as they can be read."""
+    return list(_hashes(_read_lines(path)))
+
+
+def read_steps(path: Path) -> tuple[int, int] | None:
+    """At which step an attempt began and how far it came; None if it did not come to say so."""
+    steps = [line["step"] for line in _read_lines(path) if isinstance(line.get("step"), int)]
+    return (steps[0], steps[-1]) if steps else None
 
 
 def compare_hashes(
@@ -129,15 +133,21 @@ def _differing(calm: Mapping[str, str], disturbed: Mapping[str, str]) -> list[st
     return [name for name in names if calm.get(name) != disturbed.get(name)]
 
 
-def _parse(lines: Sequence[str]) -> Iterator[StepHash]:
-    leaves: list[str] = []
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
     for line in lines:
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(found, dict):
-            continue
+            if isinstance(found, dict):
+                yield found
+
+
+def _hashes(lines: Iterable[dict[str, Any]]) -> Iterator[StepHash]:
+    leaves: list[str] = []
+    for found in lines:
         if isinstance(found.get("leaves"), list):
             leaves = [str(name) for name in found["leaves"]]
             continue

@@ -5,8 +5,8 @@ cannot be read is no evidence, and no error.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,9 +68,32 @@ class RunEvidence:
         return sum(lost) if lost else None
 
 
-def read_evidence(folder: Path, leg: Leg) -> tuple[RunEvidence, ...]:
-    """All runs below the folder of a leg."""
-    return tuple(found for path in _run_folders(folder) if (found := _read_run(path, folder, leg)))
+def read_evidence(
+    folder: Path, leg: Leg, *, steps_seen: Mapping[int, tuple[int, int] | None] | None = None
+) -> tuple[RunEvidence, ...]:
+    """All runs below the folder of a leg.
+
+    A kill takes the end of a journal with it. `steps_seen` are the first and the last step of the
+    attempts of the drill, as known otherwise; they count where it is clear of which run they are.
+    """
+    runs = [found for path in _run_folders(folder) if (found := _read_run(path, folder, leg))]
+    if steps_seen and len(runs) == 1:
+        runs = [_completed(runs[0], steps_seen)]
+    return tuple(runs)
+
+
+def _completed(run: RunEvidence, steps_seen: Mapping[int, tuple[int, int] | None]) -> RunEvidence:
+    attempts: list[RunAttempt] = []
+    resumed_at: int | None = None
+    for one in reversed(run.attempts):
+        seen = None if one.attempt is None else steps_seen.get(one.attempt)
+        if seen is not None:
+            first, last = seen[0], max(one.last_step, seen[1])
+            lost = one.steps_lost if resumed_at is None else max(0, last - resumed_at)
+            one = replace(one, first_step=first, last_step=last, steps_lost=lost)
+        attempts.append(one)
+        resumed_at = resumed_at if one.first_step is None else one.first_step
+    return replace(run, attempts=tuple(reversed(attempts)))
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:

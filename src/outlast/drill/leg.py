@@ -27,7 +27,7 @@ from outlast.drill.schedule import Clock, Schedule
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 0.02
 _LOOK_SECONDS_MAX = 0.5
-_LOOK_SHARE = 0.05
+_LOOK_SHARE = 0.1
 _CLEAR_SECONDS_MAX = 1.5
 _READY_BY_SECONDS = 1.0
 

@@ -55,9 +55,9 @@ class Legs:
     def prepare(self, name: str) -> Workplace:
         """A fresh folder for a leg, with nothing in it from before."""
         place = Workplace(self._root, name, self._plan.workdir)
+        place.remove_expected(self.paths)
         if self._plan.reset is not None:
             place.reset(self._plan.reset, self._environ(place, 0))
-        place.remove_expected(self.paths)
         return place
 
     def run(self, place: Workplace, schedule: Schedule, baseline: Baseline | None) -> Leg:

@@ -21,7 +21,6 @@ _FORK_SECONDS_MAX = 0.5
 _FORKING_SECONDS_MAX = 0.05
 _POLL_SECONDS = 0.001
 _UNSHARE_FAILED = 1
-_MASKS = frozenset({"Name", "SigBlk", "SigIgn", "SigCgt"})
 _LAUNCHERS = frozenset({"unshare", "setpriv"})
 
 
@@ -94,20 +93,19 @@ class Node:
 
     def handling(self) -> Handling:
         """What process 1 would do about SIGTERM now."""
-        lines = _read_proc(self._main_pid(), "status").splitlines()
-        status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-        if not _MASKS <= status.keys():
+        status = _read_proc(self._main_pid(), "status")
+        if "\nSigCgt:" not in status:
             return Handling.UNKNOWN
-        if status["Name"] in _LAUNCHERS:
+        if _field(status, "Name") in _LAUNCHERS:
             # The command itself has not begun yet.
             return Handling.DEFAULT
         bit = 1 << (signal.SIGTERM - 1)
-        if int(status["SigCgt"], 16) & bit:
+        if int(_field(status, "SigCgt"), 16) & bit:
             return Handling.CAUGHT
-        if int(status["SigBlk"], 16) & bit:
+        if int(_field(status, "SigBlk"), 16) & bit:
             # It waits for whoever asks for it, or only until something has been forked.
             return Handling.UNKNOWN
-        return Handling.IGNORED if int(status["SigIgn"], 16) & bit else Handling.DEFAULT
+        return Handling.IGNORED if int(_field(status, "SigIgn"), 16) & bit else Handling.DEFAULT
 
     def process_name(self) -> str:
         """The name of process 1; empty where it cannot be told."""
@@ -198,9 +196,16 @@ def _read_proc(pid: int | None, name: str) -> str:
     if pid is None:
         return ""
     try:
-        return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+        # Not with pathlib: this is asked again and again while the command runs.
+        with open(f"/proc/{pid}/{name}", errors="replace") as file:  # noqa: PTH123
+            return file.read()
     except OSError:
         return ""
+
+
+def _field(status: str, name: str) -> str:
+    """The value of a line of /proc/PID/status."""
+    return status.partition(f"{name}:\t")[2].partition("\n")[0]
 
 
 def _session(leader: int) -> list[int]:

@@ -16,7 +16,7 @@ from outlast.drill import baseline as baselines
 from outlast.drill import schedule as schedules
 from outlast.drill.baseline import Baseline
 from outlast.drill.controller import BACKOFF_LIMIT
-from outlast.drill.divergence import HashComparison, compare_hashes, read_hashes
+from outlast.drill.divergence import compare_hashes, read_hashes, read_steps
 from outlast.drill.events import Listener, ignore
 from outlast.drill.evidence import RunEvidence, read_evidence
 from outlast.drill.isolation import best_isolation
@@ -206,6 +206,9 @@ class _Rehearsal:
         missing = tuple(self._legs.missing(place)) if complete else ()
         # Of a job that never came to its end, there is nothing to compare.
         comparable = baseline if complete and not missing else None
+        written = {int(path.stem.rpartition("-")[2]): path for path in place.hashes.iterdir()}
+        hashes = {number: read_hashes(path) for number, path in sorted(written.items())}
+        steps_seen = {number: read_steps(path) for number, path in written.items()}
         facts = Facts(
             leg=leg,
             workers=self._plan.workers,
@@ -215,8 +218,8 @@ class _Rehearsal:
             finished_when=self._legs.finished_when(place) if complete else None,
             comparisons=self._legs.compare(place, comparable) if comparable is not None else (),
             missing=missing,
-            runs=read_evidence(place.folder, leg),
-            hashes=_compare_hashes(place, baseline) if baseline is not None else None,
+            runs=read_evidence(place.folder, leg, steps_seen=steps_seen),
+            hashes=None if baseline is None else compare_hashes(baseline.hashes, hashes),
         )
         verdicts, not_judged = judge(facts)
         return self._report(
@@ -268,11 +271,3 @@ def _is_worth_another(leg: Leg, schedule: Schedule) -> bool:
         or (one.had_full_grace and not one.in_start_up and one.handling in NEVER_HEARD)
         for one in leg.evictions
     )
-
-
-def _compare_hashes(place: Workplace, baseline: Baseline) -> HashComparison:
-    hashes = {
-        int(path.stem.rpartition("-")[2]): read_hashes(path)
-        for path in sorted(place.hashes.iterdir())
-    }
-    return compare_hashes(baseline.hashes, hashes)

@@ -47,13 +47,14 @@ def _lines(report: Outcome) -> Iterator[str]:
 
 def _table(leg: Leg, report: Outcome) -> Iterator[str]:
     evictions = {one.number: one for one in leg.evictions}
+    steps_lost = report.steps_lost
     has_workers = report.workers > 1
     yield f"attempt{'  worker' if has_workers else ''}  start     ran       what happened"
     for attempt in leg.attempts[:_ATTEMPTS_SHOWN]:
         worker = f"  {attempt.worker:>6}" if has_workers else ""
         eviction = evictions.get(attempt.eviction) if attempt.eviction is not None else None
         what = _what_happened(attempt, eviction)
-        lost = report.steps_lost.get(eviction.number) if eviction is not None else None
+        lost = steps_lost.get(eviction.number) if eviction is not None else None
         if lost is not None:
             what += f", lost {lost} steps"
         yield (

@@ -71,6 +71,8 @@ def _killed(facts: Facts) -> Verdict | NotJudged:
     slowest = max(one.left_seconds for one in fair)
     said = f"It left {len(fair)} of {len(fair)} times, at the latest after {slowest:.2f} s of "
     said += f"{facts.grace_seconds:g} s."
+    if unfair := len(given) - len(fair):
+        said += f" {unfair} more came in its start-up, before it could hear them."
     return Verdict(code="killed", ok=True, reason=said)
 
 

@@ -6,17 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from signal import Signals
 
-from outlast._base.settings import Setting, positive_seconds, seconds_from_zero
-
-
-def _parse_exit_code(given: object) -> int:
-    try:
-        code = int(given) if isinstance(given, int | str) else -1
-    except ValueError:
-        code = -1
-    if not 0 <= code <= 255:
-        raise ValueError("An exit code is a whole number from 0 to 255.")
-    return code
+from outlast._base.settings import Setting, positive_seconds, seconds_from_zero, whole_number_to
 
 
 def _parse_signals(given: object) -> tuple[Signals, ...]:
@@ -116,7 +106,7 @@ EXIT_CODE: Setting[int | None] = Setting(
     variable="OUTLAST_EXIT_CODE",
     default=None,
     default_text="75 in a Pod, 130 after Ctrl-C, else 0",
-    parse=_parse_exit_code,
+    parse=whole_number_to(255, "An exit code"),
     meaning="The code of a process that was interrupted.",
     hint="Give the code that the Job's podFailurePolicy ignores, for example 75.",
 )

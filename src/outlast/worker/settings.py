@@ -5,36 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from outlast._base.settings import Setting, positive_seconds, seconds_from_zero
+from outlast._base.settings import Setting, count_of, positive_seconds, seconds_from_zero, text_of
 from outlast.interruption.settings import EXIT_CODE
-
-
-def _parse_url(given: object) -> str:
-    if not isinstance(given, str):
-        raise ValueError("A URL is expected.")
-    return given
-
-
-def _parse_text(given: object) -> str:
-    if not isinstance(given, str):
-        raise ValueError("Text is expected.")
-    return given
-
-
-def _parse_count(given: object) -> int:
-    is_text = isinstance(given, str) and given.isdecimal() and given.isascii()
-    is_count = isinstance(given, int) and not isinstance(given, bool)
-    if not (is_text or is_count) or int(given) < 1:  # type: ignore[call-overload]  # either one
-        raise ValueError("A whole number from 1 is expected.")
-    return int(given)  # type: ignore[call-overload, no-any-return]  # as above
-
 
 QUEUE_URL = Setting(
     keyword="queue",
     variable="OUTLAST_QUEUE_URL",
     default="",
     default_text="none",
-    parse=_parse_url,
+    parse=text_of("A URL"),
     meaning="The queue a worker pulls from. A password belongs here, not into a command.",
     hint="Give a URL such as sqlite:///jobs.db or postgresql://host/database.",
 )
@@ -43,7 +22,7 @@ SINK_URL = Setting(
     variable="OUTLAST_SINK_URL",
     default="",
     default_text="none",
-    parse=_parse_url,
+    parse=text_of("A URL"),
     meaning="Where a worker stores its results.",
     hint="Give a URL such as sqlite:///jobs.db or gs://bucket/results, or a folder.",
 )
@@ -62,7 +41,7 @@ VERSION = Setting(
     variable="OUTLAST_VERSION",
     default="",
     default_text="none",
-    parse=_parse_text,
+    parse=text_of("Text"),
     meaning="What results depend on besides the item, such as the model. Results of another "
     "version do not count as done.",
     hint="Give a short text, for example resnet50-2.",
@@ -72,7 +51,7 @@ FAILURES_MAX = Setting(
     variable="OUTLAST_FAILURES_MAX",
     default=5,
     default_text="5",
-    parse=_parse_count,
+    parse=count_of("A whole number"),
     meaning="After so many failures an item is a dead letter. Evictions do not count.",
     hint="Give a whole number from 1, for example 5.",
 )

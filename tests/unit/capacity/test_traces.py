@@ -67,6 +67,29 @@ def test_counts_become_lives_and_every_loss_is_counted() -> None:
     assert trace.seconds == 360
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "date,time,count\n2021-12-01, 10:00:00, 2\n2021-12-01,10:05:00.5,0",
+        "timestamp, count\n2021-12-01T10:00:00Z,2\n2021-12-01T10:05:00.500000000Z,0",
+        "2021-12-01T12:00:00+02:00,2\n2021-12-01T10:05:00.5+00:00,0",
+        "2021-12-01 10:00:00,2.0\n2021-12-01 10:05:00.5,0.0",
+    ],
+    ids=["date and time", "in UTC", "with an offset", "as a metrics service writes it"],
+)
+def test_counts_are_read_in_each_spelling_of_time(text: str) -> None:
+    trace = parse_trace(text, name="t")
+
+    assert trace.lives == (Life(start_seconds=0, end_seconds=300.5, lost=True),) * 2
+
+
+def test_a_header_is_skipped_and_lines_keep_their_numbers() -> None:
+    assert parse_trace("ms,what,node\n0,add,a\n4000,remove,a", name="t").losses == 1
+
+    with pytest.raises(TraceError, match="t:3: 'x' is no line"):
+        parse_trace("ms,what,node\n0,add,a\nx", name="t")
+
+
 def test_the_seed_draws_who_was_lost_but_not_how_many() -> None:
     text = counts_trace(1)
 
@@ -113,8 +136,10 @@ def test_times_that_go_backwards_can_be_refused() -> None:
 def test_a_reversed_trace_is_refused(text: str) -> None:
     backwards = "\n".join(reversed(text.splitlines()))
 
-    with pytest.raises(TraceError, match="lie before the one above them"):
+    with pytest.raises(TraceError, match="lie before the one above them") as caught:
         parse_trace(backwards, name="t")
+
+    assert caught.value.hint == "Put the lines in order of time."
 
 
 @pytest.mark.parametrize(
@@ -132,12 +157,14 @@ def test_a_reversed_trace_is_refused(text: str) -> None:
         ('{"metadata": {"gap_seconds": 60}, "data": [1, 2]}', "must be 0 or 1"),
         ('{"metadata": {"gap_seconds": 60}, "data": [0, 0]}', "No machine is ever available"),
         ("when,what,who", "t:1: 'when,what,who' is no line of a trace"),
+        ("what a day\n0,add,a", "t:1: 'what a day' is no line of a trace"),
         ("0,add,a\n5,vanish,a", "t:2: '5,vanish,a' is no line"),
         ("0,add,a\n5,add,a", "t:2: 'a' is there already"),
         ("0,add,a\n5,remove,b", "t:2: 'b' was never added"),
         ("0,add,a", "lasts 0 s"),
         ("2026-01-05, 10:00:00, 5\n2026-01-05, 10:01:00, many", "t:2: "),
         ("2026-13-05, 10:00:00, 5\n2026-13-05, 10:01:00, 4", "is no point in time"),
+        ("2026-01-05T10:00:00+99:00,5", "is no point in time"),
         ("2026-01-05, 10:00:00, 0\n2026-01-05, 11:00:00, 0", "No machine is ever available"),
     ],
 )

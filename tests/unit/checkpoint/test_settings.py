@@ -71,6 +71,7 @@ def test_the_variable_of_the_common_guides_is_honoured_last() -> None:
         ({"prior_unannounced_share": 2}, {}, "A share from 0 to 1"),
         ({"prior_unannounced_share": "much"}, {}, "A share from 0 to 1"),
         ({"prior_weight": 0}, {}, "A number above 0"),
+        ({"prior_weight": 10**400}, {}, "A number above 0"),
         ({}, {"OUTLAST_PRIOR_WEIGHT": "heavy"}, "A number above 0"),
         ({"floor_seconds": 60, "ceiling_seconds": 30}, {}, "floor of 60 s .* above the ceiling"),
     ],

@@ -310,10 +310,10 @@ def test_spot_pays_for_what_was_done_twice_and_on_demand_does_not() -> None:
     cost = cost_of(report(evicted, baseline=calm, figures=figures(3600.0)), EXAMPLE)
 
     assert cost is not None
-    assert cost.on_demand == Decimal("0.707")
-    assert cost.spot == Decimal("0.424") * 4500 / 3600
+    assert cost.on_demand == EXAMPLE.on_demand
+    assert cost.spot == EXAMPLE.spot * 4500 / 3600
     assert cost.stretch == 1.25
-    assert cost.saved == pytest.approx(1 - 0.53 / 0.707)
+    assert cost.saved == pytest.approx(1 - 1.25 * float(EXAMPLE.spot / EXAMPLE.on_demand))
 
 
 def test_a_baseline_that_was_recorded_earlier_counts_for_all_workers() -> None:

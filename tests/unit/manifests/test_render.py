@@ -120,6 +120,21 @@ def test_an_automatic_interval_is_left_to_the_process() -> None:
     env = rendered(checkpoint__interval="auto").env
 
     assert not {"OUTLAST_EVERY_STEPS", "OUTLAST_EVERY_SECONDS"} & env.keys()
+    assert not [name for name in env if name.startswith("OUTLAST_PRIOR")]
+
+
+def test_what_was_measured_of_the_pool_reaches_the_process() -> None:
+    measured = {"measured__between_interruptions": "4h", "measured__unannounced": "0.25"}
+
+    env = rendered(tier="spot", nodes="2", **measured).env
+    fixed = rendered(tier="spot", checkpoint__interval="10m", **measured).env
+    safe = rendered(tier="on-demand", **measured).env
+
+    assert env["OUTLAST_PRIOR_MEAN_SECONDS"] == "7200"
+    assert env["OUTLAST_PRIOR_UNANNOUNCED_SHARE"] == "0.25"
+    assert env["OUTLAST_PRIOR_WEIGHT"] == "10"
+    for other in (fixed, safe):
+        assert not [name for name in other if name.startswith("OUTLAST_PRIOR")]
 
 
 def test_low_priority_is_shared_by_its_value_and_worth_a_node() -> None:

@@ -1,13 +1,15 @@
-"""What the drilled run would have cost on Spot, against on-demand and undisturbed. Pure.
+"""What the drilled run would have cost on Spot, against on-demand and undisturbed.
 
 Prices are data with a date and a source. Only the time of nodes is counted, not what it takes to
-get one.
+get one. Pure but for the built-in prices, which are read once.
 """
 
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from outlast.capacity.price import built_in_prices
+from outlast.capacity.vocabulary import Tier
 from outlast.drill.page.axes import Plot, Scale
 from outlast.drill.page.markup import Html, element, join, prose
 from outlast.drill.records import Leg
@@ -34,16 +36,22 @@ class Prices:
         if not (self.on_demand > 0 and self.spot > 0):
             raise ValueError(f"Prices are above 0; {self.on_demand} and {self.spot} are given.")
 
+    @classmethod
+    def built_in(cls, machine: str, location: str) -> "Prices":
+        """Those that come with this version. Raises `PriceUnknown`."""
+        on_demand = built_in_prices().find(machine, location, Tier.ON_DEMAND)
+        return cls(
+            machine=machine,
+            location=location,
+            on_demand=on_demand.amount,
+            spot=built_in_prices().find(machine, location, Tier.SPOT).amount,
+            currency=on_demand.currency,
+            date=on_demand.date,
+            source=on_demand.source,
+        )
 
-EXAMPLE = Prices(
-    machine="g2-standard-4",
-    location="us-central1",
-    on_demand=Decimal("0.707"),
-    spot=Decimal("0.424"),
-    currency="USD",
-    date=date(2026, 8, 21),
-    source="skypilot-catalog gcp",
-)
+
+EXAMPLE = Prices.built_in("g2-standard-4", "us-central1")
 """A machine with one L4, for those who have not said which one they would take."""
 
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from outlast._base.interval import LEARNED_WEIGHT
 from outlast.capacity.addresses import bucket_of
 from outlast.capacity.parts import Endpoint
 from outlast.capacity.vocabulary import Kind, StorageKind, Tier
@@ -60,6 +61,25 @@ def _run(settled: Settled, run_folder: str) -> list[Value]:
         env.append(_plain("OUTLAST_EVERY_SECONDS", f"{seconds:.15g}"))
     elif interval is not None:
         env.append(_plain("OUTLAST_EVERY_STEPS", str(interval)))
+    else:
+        env += _prior(settled)
+    return env
+
+
+def _prior(settled: Settled) -> list[Value]:
+    """What earlier runs measured of the pool, so that a run need not learn it anew."""
+    workload = settled.workload
+    mean, unannounced = workload.measured.between_interruptions, workload.measured.unannounced
+    if mean is None or not settled.can_be_reclaimed:
+        return []
+    seconds = mean / timedelta(seconds=1) / workload.nodes
+    reason = "As measured: how often this pool interrupts a run sets how often it saves."
+    env: list[Value] = [
+        _plain("OUTLAST_PRIOR_MEAN_SECONDS", f"{seconds:.6g}", reason),
+        _plain("OUTLAST_PRIOR_WEIGHT", f"{LEARNED_WEIGHT:g}"),
+    ]
+    if unannounced is not None:
+        env.append(_plain("OUTLAST_PRIOR_UNANNOUNCED_SHARE", f"{unannounced:g}"))
     return env
 
 
