@@ -167,14 +167,22 @@ def _read_gib(text: str) -> float:
 
 
 def _write_gib(number: float) -> str:
-    return f"{round(number)}GiB" if number >= 10 else f"{round(number * 1024)}MiB"
+    if number >= 10 or number == round(number):
+        return f"{round(number)}GiB"
+    return f"{round(number * 1024)}MiB"
 
 
 def _read_hours(text: str) -> float:
     return parse_exact_duration(text).total_seconds() / 3600
 
 
+def _write_hours(number: float) -> str:
+    if number >= 1:
+        return f"{number:.4g}h"
+    return f"{number * 60:.4g}m" if number >= 1 / 60 else f"{number * 3600:.4g}s"
+
+
 _UNITS: tuple[tuple[str, _Reader, _Writer], ...] = (
     ("GiB", _read_gib, _write_gib),
-    ("hours", _read_hours, lambda n: f"{round(n * 3600)}s"),
+    ("hours", _read_hours, _write_hours),
 )
