@@ -126,6 +126,7 @@ def test_a_second_ctrl_c_a_second_later_leaves_at_once() -> None:
         assert "A second Ctrl-C" in program.output
 
 
+@pytest.mark.timeout(60)
 def test_a_notice_is_seen_within_50_ms_while_the_main_thread_is_inside_a_c_call() -> None:
     source = """
         import hashlib, threading, time, outlast
