@@ -77,6 +77,9 @@ def test_a_job_that_does_not_survive_gives_1_in_each_format(tmp_path: Path) -> N
         (["--format", "yaml", "--", "true"], '"text", "json", "junit"'),
         (["--evict", "--", "true"], "--evict"),
         (["--report", "/none/drill.html", "--", "true"], "there is no such folder"),
+        (["--report", "/tmp", "--", "true"], "that is a folder"),
+        (["--every", "99999999999h", "--", "true"], "longer than can be counted"),
+        (["--recording", __file__, "--", "true"], "A folder is expected."),
     ],
 )
 def test_a_mistake_is_told_with_a_hint_and_exit_2(arguments: list[str], words: str) -> None:

@@ -153,3 +153,14 @@ def test_a_command_that_cannot_be_started_fails_like_in_a_shell(tmp_path: Path) 
     )
 
     assert ended(one).exit_code == 127
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_command_that_the_kernel_kills_shows_it_by_its_code(
+    isolation: str, tmp_path: Path
+) -> None:
+    with node(["sh", "-c", "ulimit -t 1; while :; do :; done"], tmp_path, isolation=isolation) as (
+        one,
+        _,
+    ):
+        assert ended(one).exit_code == 137

@@ -49,6 +49,8 @@ def test_a_rate_evicts_until_the_job_is_done() -> None:
     )
 
     assert report.evictions_landed >= 1
+    assert report.evictions_planned is None
+    assert f"\n{report.evictions_landed} evictions, grace" in report.story()
     assert set(failing(report)) <= {"started-over"}, report.story()
 
 

@@ -12,10 +12,12 @@ from statistics import NormalDist
 
 from outlast._base.durations import format_duration
 from outlast._base.interval import IntervalPolicy, Observed, SaveCost, choose_interval
+from outlast.capacity.cluster import DEFAULT_WINDOW
 from outlast.capacity.interruptions import Exponential, Lifetimes
 from outlast.capacity.model import HOUR_SECONDS
 from outlast.capacity.spec import WorkloadSpec
 from outlast.capacity.vocabulary import Kind, Tier
+from outlast.capacity.worktime import START_SECONDS, work_seconds
 from outlast.errors import OutlastError
 
 MEAN_HOURS = {"nvidia-tesla-a100": 10.1, "nvidia-tesla-v100": 3.4}
@@ -24,7 +26,6 @@ MEAN_HOURS = {"nvidia-tesla-a100": 10.1, "nvidia-tesla-v100": 3.4}
 OTHER_MEAN_HOURS = 3.0
 SAVE_BYTES_PER_SECOND = 100e6
 STALL_BYTES_PER_SECOND = 1e9
-START_SECONDS = 120.0
 WAIT_SECONDS = {Tier.SPOT: 300.0, Tier.ON_DEMAND: 120.0, Tier.FLEX_START: 7200.0}
 SIZE_BYTES = 10 * 1024**3
 PIECE_SECONDS = 1800.0
@@ -59,12 +60,14 @@ class Figure:
 class Assumptions:
     """The numbers that all tiers share. `crews` run side by side, each on `crew_nodes` nodes.
 
-    A crew is what one interruption stops: all nodes of a training run, or one Pod of many.
+    A crew is what one interruption stops: all nodes of a training run, or one Pod of many. Not all
+    crews have work in the last round of items: `busy_share` of their time they do.
     """
 
     work_seconds: float
     crews: int
     crew_nodes: int
+    busy_share: float
     node_mean_seconds: float
     unannounced_share: float
     grace_seconds: float
@@ -123,38 +126,53 @@ class Assumptions:
         return seconds
 
 
-def assume(workload: WorkloadSpec, *, lifetimes: Lifetimes | None = None) -> Assumptions:
+def assume(
+    workload: WorkloadSpec,
+    *,
+    lifetimes: Lifetimes | None = None,
+    spot_wait_seconds: float | None = None,
+) -> Assumptions:
     """The numbers for a workload. Raises `PlanError` if it does not say how much work there is.
 
-    `lifetimes` is the law of Spot nodes, such as a trace shows it; by default they are lost at
-    random. A crew of several nodes has no other law here.
+    `lifetimes` is the law of Spot nodes, such as a trace shows it, and `spot_wait_seconds` the mean
+    wait for the next one; by default nodes are lost at random. A crew of several nodes has no other
+    law here.
     """
     if lifetimes is not None and workload.nodes > 1:
         raise PlanError(
             f"The workload spans {workload.nodes} nodes, and a law of lifetimes holds for one.",
             hint="Leave the law away: with many nodes, losses come nearly at random.",
         )
-    return _Gathering(workload, lifetimes).result()
+    return _Gathering(workload, lifetimes, spot_wait_seconds).result()
 
 
 class _Gathering:
     """Collects the figures as they are asked for."""
 
-    def __init__(self, workload: WorkloadSpec, lifetimes: Lifetimes | None) -> None:
+    def __init__(
+        self,
+        workload: WorkloadSpec,
+        lifetimes: Lifetimes | None,
+        spot_wait_seconds: float | None,
+    ) -> None:
         self._workload = workload
         self._lifetimes = lifetimes
+        self._spot_wait_seconds = spot_wait_seconds
         self._figures: list[Figure] = []
 
     def result(self) -> Assumptions:
         workload = self._workload
         size = self._size_bytes()
-        is_small = workload.kind in (Kind.SWEEP, Kind.CI) and workload.checkpoint is None
-        by_items = workload.kind is Kind.BATCH_INFERENCE and workload.checkpoint is None
-        saves = workload.resumable and not is_small and not by_items
+        is_serving = workload.kind is Kind.SERVING
+        by_pieces = workload.checkpoint is None and workload.kind is not Kind.TRAINING
+        saves = workload.resumable and not by_pieces
+        has_pieces = workload.resumable and by_pieces and not is_serving
+        crews = self._crews()
         return Assumptions(
             work_seconds=self._work_seconds(),
-            crews=1 if workload.kind is Kind.TRAINING else workload.pods,
+            crews=crews,
             crew_nodes=workload.nodes if workload.kind is Kind.TRAINING else 1,
+            busy_share=self._busy_share(crews),
             node_mean_seconds=self._node_mean_seconds(),
             unannounced_share=self._unannounced_share(),
             grace_seconds=self._grace_seconds(),
@@ -163,10 +181,10 @@ class _Gathering:
             restart_seconds=self._restart_seconds(size if saves else 0),
             wait_seconds=self._wait_seconds(),
             fixed_interval_seconds=self._fixed_interval_seconds() if saves else None,
-            piece_seconds=self._piece_seconds() if workload.resumable and not saves else None,
+            piece_seconds=self._piece_seconds() if has_pieces else None,
             is_resumable=workload.resumable,
             # A JobSet starts all its Jobs anew, with no growing wait.
-            has_back_off=workload.nodes == 1 and workload.kind is not Kind.SERVING,
+            has_back_off=workload.nodes == 1 and not is_serving,
             figures=tuple(self._figures),
             node_lifetimes=self._lifetimes,
         )
@@ -185,18 +203,31 @@ class _Gathering:
         workload = self._workload
         if workload.kind is Kind.SERVING:
             return SERVING_HOURS * HOUR_SECONDS
-        hours = workload.work.compute_hours if workload.work else None
-        if hours is None:
+        seconds = work_seconds(workload)
+        if seconds is None:
             raise PlanError(
                 f"The workload {workload.name!r} does not say how long its work takes.",
                 hint="Give work.hours, or work.items with work.seconds_per_item, in the file or "
                 "by --set work.hours=40.",
             )
-        assert workload.work is not None
-        if workload.work.items is not None:
-            hours /= workload.pods
-        self._note("work", format_duration(hours * HOUR_SECONDS), Origin.GIVEN)
-        return hours * HOUR_SECONDS
+        self._note("work", format_duration(seconds), Origin.GIVEN)
+        return seconds
+
+    def _crews(self) -> int:
+        workload = self._workload
+        if workload.kind is Kind.TRAINING:
+            return 1
+        items = self._items()
+        return workload.pods if items is None else min(workload.pods, items)
+
+    def _busy_share(self, crews: int) -> float:
+        items = self._items()
+        return 1.0 if items is None else items / (crews * -(-items // crews))
+
+    def _items(self) -> int | None:
+        """What the Pods share between them; None if each is busy all the time."""
+        work, kind = self._workload.work, self._workload.kind
+        return None if work is None or kind in (Kind.TRAINING, Kind.SERVING) else work.items
 
     def _size_bytes(self) -> int:
         checkpoint = self._workload.checkpoint
@@ -226,14 +257,15 @@ class _Gathering:
 
     def _grace_seconds(self) -> float:
         workload = self._workload
-        given = float(workload.cluster.spot_grace_seconds)
+        seconds = float(workload.cluster.spot_grace_seconds)
+        is_default = workload.cluster.shutdown_window == DEFAULT_WINDOW
+        origin = Origin.ASSUMED if is_default else Origin.GIVEN
         if workload.measured.grace is not None:
-            given = workload.measured.grace.total_seconds()
-        if workload.grace is not None:
-            given = min(given, workload.grace.total_seconds())
-        origin = Origin.GIVEN if workload.measured.grace is None else Origin.MEASURED
-        self._note("Spot: grace", format_duration(given), origin)
-        return given
+            seconds, origin = workload.measured.grace.total_seconds(), Origin.MEASURED
+        if workload.grace is not None and workload.grace.total_seconds() < seconds:
+            seconds, origin = workload.grace.total_seconds(), Origin.GIVEN
+        self._note("Spot: grace", format_duration(seconds), origin)
+        return seconds
 
     def _save_seconds(self, size: int) -> float:
         return self._measured("a save, until durable", "save", size / SAVE_BYTES_PER_SECOND)
@@ -248,15 +280,16 @@ class _Gathering:
         return self._measured("a restart, from the node to the first step", "restart", assumed)
 
     def _wait_seconds(self) -> dict[Tier, float]:
-        waits: dict[Tier, float] = {}
+        waits = dict(WAIT_SECONDS)
         for tier, assumed in WAIT_SECONDS.items():
-            if tier is Tier.SPOT:
-                waits[tier] = self._measured(f"{tier}: mean wait for a node", "waiting", assumed)
+            name = f"{tier}: mean wait for a node"
+            if tier is not Tier.SPOT:
+                self._note(name, format_duration(assumed), Origin.ASSUMED)
+            elif self._spot_wait_seconds is None:
+                waits[tier] = self._measured(name, "waiting", assumed)
             else:
-                waits[tier] = assumed
-                self._note(
-                    f"{tier}: mean wait for a node", format_duration(assumed), Origin.ASSUMED
-                )
+                waits[tier] = self._spot_wait_seconds
+                self._note(name, format_duration(self._spot_wait_seconds), Origin.GIVEN)
         return waits
 
     def _fixed_interval_seconds(self) -> float | None:

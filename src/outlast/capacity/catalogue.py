@@ -37,6 +37,7 @@ _ACCELERATORS = {
 }
 K = TypeVar("K")
 _AMOUNT = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
+_COUNT = re.compile(r"\d{1,6}(\.0{1,6})?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,8 +76,7 @@ def parse_catalogue(
             if row["InstanceType"]:
                 _agree(machines, (row["InstanceType"], row["Region"]), pair)
             elif (kind := _ACCELERATORS.get(row["AcceleratorName"])) is not None:
-                count = int(float(row["AcceleratorCount"]))
-                _agree(accelerators, (kind, count, row["Region"]), pair)
+                _agree(accelerators, (kind, _count(row), row["Region"]), pair)
         except ValueError as error:
             raise PriceError(
                 f"{name}:{reader.line_num}: {error}", file=name, line=reader.line_num
@@ -134,6 +134,13 @@ def _amount(row: dict[str, str], column: str) -> Decimal | None:
     if _AMOUNT.fullmatch(text) is None:
         raise ValueError(f"{column} is {text!r}; a number is expected.")
     return Decimal(text)
+
+
+def _count(row: dict[str, str]) -> int:
+    text = row["AcceleratorCount"].strip()
+    if _COUNT.fullmatch(text) is None:
+        raise ValueError(f"AcceleratorCount is {text!r}; a whole number is expected.")
+    return int(Decimal(text))
 
 
 def _agree(found: dict[K, _Pair], key: K, pair: _Pair) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from outlast._base.checks import check_above_zero, check_from_zero
 from outlast.capacity.replay import Pool
 
@@ -100,30 +102,49 @@ def cost_bound(
 ) -> float:
     """What an oracle that knows the trace would pay at least: no policy can be cheaper.
 
-    It saves once before each loss, takes the machines that live longest, uses the best of them, and
-    has the rest done on demand at any time, in one piece.
+    It takes so many Spot machines as are worth their changeovers, those that cover the most time,
+    saves once before it leaves each, and has the rest done on demand with no changeover at all.
     """
     overhead = task.changeover_seconds + task.save_seconds
-    useful = sorted(_lengths(pool, task, start_seconds, overhead), reverse=True)
-    left, paid = task.work_seconds, 0.0
-    for seconds in useful:
-        gain = min(seconds, left)
-        price = (gain + overhead) * spot_price
-        if left <= 0 or price >= gain * on_demand_price:
+    least = task.work_seconds * on_demand_price
+    for machines, covered in enumerate(_most_covered(pool, task, start_seconds), start=1):
+        work = min(covered - machines * overhead, task.work_seconds)
+        paid = (work + machines * overhead) * spot_price
+        paid += (task.work_seconds - work) * on_demand_price
+        if paid >= least:
+            # Each further machine adds less time than the one before it.
             break
-        left -= gain
-        paid += price
-    return (paid + left * on_demand_price) / 3600
+        least = paid
+    return least / 3600
 
 
-def _lengths(pool: Pool, task: Task, start_seconds: float, overhead: float) -> Iterator[float]:
-    """The work that each machine of the longest chain leaves room for, until the deadline."""
-    end = start_seconds + task.deadline_seconds
-    now = pool.next_chance(start_seconds)
-    while now is not None and now < end:
-        stay = pool.take(now, None)
-        yield max(0.0, min(stay.end_seconds, end) - now - overhead)
-        now = pool.next_chance(stay.end_seconds)
+def _most_covered(pool: Pool, task: Task, start_seconds: float) -> Iterator[float]:
+    """The most time until the deadline that 1, 2, 3... machines cover, one at a time."""
+    lives = _longest_lives(pool, start_seconds, start_seconds + task.deadline_seconds)
+    if not lives:
+        return
+    starts, ends = np.array(lives, float).T
+    covered = ends - starts
+    # What a machine adds to the one before it: from its own start, or from the end of the other.
+    added = ends - np.maximum(starts, ends[:, None])
+    added[np.tril_indices(len(lives))] = -np.inf
+    for _ in lives:
+        yield float(covered.max())
+        covered = (covered[:, None] + added).max(axis=0)
+
+
+def _longest_lives(pool: Pool, start: float, end: float) -> list[tuple[float, float]]:
+    """The lives between two moments that lie within no other, in the order of both their ends."""
+    kept: list[tuple[float, float]] = []
+    for life in pool.trace.lives:
+        # What outlived the trace would have gone on.
+        lived = min(life.end_seconds if life.lost else math.inf, end)
+        begun = max(life.start_seconds, start)
+        if begun < lived and (not kept or lived > kept[-1][1]):
+            if kept and kept[-1][0] == begun:
+                kept.pop()
+            kept.append((begun, lived))
+    return kept
 
 
 class _Replay:

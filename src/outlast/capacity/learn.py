@@ -5,8 +5,8 @@ interruption there is no time between them, and the file keeps what it says.
 """
 
 import difflib
+import io
 import math
-import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +20,12 @@ from outlast._base.interval import (
     choose_interval,
     typical_cost,
 )
+from outlast.capacity.editing import edited
 from outlast.capacity.policies import CEILING_SAVES
 from outlast.capacity.quantities import format_exact_duration
-from outlast.capacity.reading import Node, read_yaml
+from outlast.capacity.reading import read_yaml
 
-_SCALAR = re.compile(r"'[^']*'|\"[^\"]*\"|[^\s,}\]#]+")
+_DURATION_SECONDS_MAX = 3650 * 86_400
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +79,13 @@ class Learned:
         }
         return {name: _text(value) for name, value in found.items() if value is not None}
 
+    @property
+    def size(self) -> str | None:
+        """As the part `checkpoint` of a workload file holds it."""
+        if self.size_bytes is None:
+            return None
+        return f"{max(1, math.ceil(self.size_bytes / 2**20))}MiB"
+
 
 def learn(seen: Seen) -> Learned:
     """The figures, and the interval that the runtime would choose knowing them."""
@@ -103,64 +111,33 @@ def learn(seen: Seen) -> Learned:
     )
 
 
-def changed_text(text: str, learned: Learned, *, name: str) -> str:
-    """The text of a workload file with the measured figures in it, its comments kept."""
-    tree = read_yaml(text, source=name)
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
-    entries = tree.value if isinstance(tree.value, dict) else {}
-    kept = _kept_measured(entries["measured"].node) if "measured" in entries else {}
-    block = ["measured:\n"] + [
-        f"  {key}: {value}\n" for key, value in {**kept, **learned.measured}.items()
-    ]
-    if learned.size_bytes is not None:
-        _set_size(tree, lines, learned.size_bytes)
-    if len(block) == 1:
-        return "".join(lines)
-    if "measured" not in entries:
-        return "".join([*lines, *block])
-    first = (entries["measured"].mark.line or 1) - 1
-    last = first + 1
-    while last < len(lines) and (lines[last][:1] in " \t" or not lines[last].strip()):
-        last += 1
-    while not lines[last - 1].strip():
-        last -= 1
-    return "".join([*lines[:first], *block, *lines[last:]])
+def changed_text(text: str, learned: Learned, *, name: str) -> str | None:
+    """The text of a workload file with the measured figures in it, its comments kept.
+
+    None if the file is written in a way that has to be changed by hand.
+    """
+    changes = {"measured": learned.measured} if learned.measured else {}
+    checkpoint, _ = read_yaml(text, source=name).find(("checkpoint",))
+    if learned.size is not None and checkpoint is not None:
+        changes["checkpoint"] = {"size": learned.size}
+    return edited(text, changes, name=name)
 
 
-def workload_diff(text: str, learned: Learned, *, name: str) -> str:
-    """What would change in a workload file, as a unified diff; empty if nothing would."""
-    changed = changed_text(text, learned, name=name)
-    return "".join(
-        difflib.unified_diff(
-            text.splitlines(keepends=True),
-            changed.splitlines(keepends=True),
-            fromfile=name,
-            tofile=f"{name}, as measured",
-        )
+def workload_diff(text: str, changed: str, *, name: str) -> str:
+    """What changes in a workload file, as a unified diff that `patch` takes; empty if nothing."""
+    diff = difflib.unified_diff(
+        # Lines end where `patch` sees their end, and nowhere else.
+        list(io.StringIO(text, newline="\n")),
+        list(io.StringIO(changed, newline="\n")),
+        fromfile=name,
+        tofile=name,
+        # The tab before them is what ends a name with spaces.
+        fromfiledate="as it is",
+        tofiledate="as measured",
     )
-
-
-def _kept_measured(node: Node) -> dict[str, str]:
-    if not isinstance(node.value, dict):
-        return {}
-    return {key: str(entry.node.value) for key, entry in node.value.items()}
-
-
-def _set_size(tree: Node, lines: list[str], size_bytes: int) -> None:
-    """Replace the size of the checkpoint where it stands; a file without one gets none."""
-    checkpoint = tree.value.get("checkpoint") if isinstance(tree.value, dict) else None
-    if checkpoint is None or not isinstance(checkpoint.node.value, dict):
-        return
-    entry = checkpoint.node.value.get("size")
-    if entry is None or entry.node.mark.line is None or entry.node.mark.column is None:
-        return
-    row, column = entry.node.mark.line - 1, entry.node.mark.column - 1
-    match = _SCALAR.match(lines[row], column)
-    if match is not None:
-        size = f"{math.ceil(size_bytes / 2**20)}MiB"
-        lines[row] = lines[row][: match.start()] + size + lines[row][match.end() :]
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in diff
+    )
 
 
 def _policy(cost: SaveCost | None) -> IntervalPolicy:
@@ -172,8 +149,8 @@ def _policy(cost: SaveCost | None) -> IntervalPolicy:
 
 
 def _duration(seconds: float | None) -> timedelta | None:
-    """To the millisecond, and never zero: a workload file takes no duration of 0."""
-    if seconds is None or not math.isfinite(seconds):
+    """To the millisecond, and such as a workload file takes: above 0, at most ten years."""
+    if seconds is None or not seconds <= _DURATION_SECONDS_MAX:
         return None
     digits = 0 if seconds >= 100 else 1 if seconds >= 1 else 3
     return max(timedelta(milliseconds=1), timedelta(seconds=round(seconds, digits)))

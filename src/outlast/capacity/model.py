@@ -78,7 +78,8 @@ class Supply:
     notice, after which `leave_seconds` pass until the machine is gone. Machines are taken away
     after `lease_seconds` at the latest, which is known ahead and loses nothing. The wait for a
     machine is `wait_seconds` in the mean, for the first one `first_wait_seconds`; who has waited
-    for `patience_seconds` takes a fallback machine instead, which stays until the work is done.
+    for `patience_seconds` turns to a fallback machine instead, which comes after
+    `fallback_wait_seconds` in the mean and stays until its own lease ends, if it has one.
     """
 
     lifetimes: Lifetimes = field(default_factory=Never)
@@ -89,6 +90,8 @@ class Supply:
     first_wait_seconds: float = 0.0
     wait_seconds: float = 0.0
     patience_seconds: float = math.inf
+    fallback_wait_seconds: float = 0.0
+    fallback_lease_seconds: float = math.inf
     back_off: BackOff | None = None
 
     def __post_init__(self) -> None:
@@ -101,8 +104,9 @@ class Supply:
                 f"kept_share is {self.kept_share!r}, above announced_share, "
                 f"{self.announced_share!r}: only announced interruptions can keep their work."
             )
-        for name in ("leave_seconds", "first_wait_seconds", "wait_seconds"):
+        waits = ("first_wait_seconds", "wait_seconds", "fallback_wait_seconds")
+        for name in ("leave_seconds", *waits):
             check_from_zero(name, getattr(self, name))
-        for name in ("lease_seconds", "patience_seconds"):
+        for name in ("lease_seconds", "patience_seconds", "fallback_lease_seconds"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; above 0 is expected.")

@@ -4,13 +4,14 @@ Pure, and reproducible by its seed. Money is `Decimal`, to the cent.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from statistics import NormalDist
 
 import numpy as np
 
+from outlast._base.durations import format_duration
 from outlast.capacity.assumptions import Assumptions
 from outlast.capacity.interruptions import Floats
 from outlast.capacity.model import DAY_SECONDS, HOUR_SECONDS, BackOff, Job, Supply
@@ -26,10 +27,14 @@ PATIENCE_SECONDS = 600.0
 USEFUL_SHARE_MIN = 0.1
 """Below this, a tier is not simulated: it does not get ahead in any time worth the name."""
 
+CHANCE_MIN = 0.9
+"""A tier that meets the deadline less often than this is left for a safer one."""
+
 HORIZON_FACTOR = 20
 _RUNS_MIN = 200
 _LIVES_IN_ALL = 5e6
 _CENT = Decimal("0.01")
+_DRAWN = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +59,10 @@ class Finish:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waste:
-    """Mean hours of one run that were not work, and their share of all its time."""
+    """Mean hours that were not work, and their share of all the time.
+
+    Of one Pod, where many work side by side; a training run on many nodes counts as one.
+    """
 
     redone_hours: float
     save_hours: float
@@ -65,9 +73,15 @@ class Waste:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
-    """One tier. `why_not` says why it cannot be taken, if so; the figures may be there anyway."""
+    """One tier. `why_not` says why it cannot be taken, if so; the figures may be there anyway.
+
+    `first` is where its nodes come from, and `fallback` what a hybrid turns to when there are none.
+    `interruptions` are those of one Pod, as in `Waste`; cost and finish are of the whole.
+    """
 
     tier: Tier
+    first: Tier
+    fallback: Tier | None
     why_not: str | None
     price: Price | None
     fallback_price: Price | None
@@ -95,13 +109,23 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
-    """How a tier is bought: its price, if known, its fallback's, and what stands against it."""
+    """How a tier is bought: its price, if known, its fallback's, and what stands against it.
+
+    `lease_seconds` is how long a flex-start node lives, whoever takes one.
+    """
 
     tier: Tier
+    first: Tier
+    lease_seconds: float
+    fallback: Tier | None = None
     price: Price | None = None
     fallback_price: Price | None = None
-    lease_seconds: float = math.inf
     why_not: str | None = None
+
+    @property
+    def is_priced(self) -> bool:
+        has_fallback_price = self.fallback is None or self.fallback_price is not None
+        return self.price is not None and has_fallback_price
 
 
 def weigh(
@@ -113,7 +137,9 @@ def weigh(
     seed: int,
 ) -> Option:
     """Simulate a workload on one tier."""
-    job, supply = job_on(assumptions, terms.tier), supply_of(assumptions, terms)
+    job, supply = job_on(assumptions, terms.first), supply_of(assumptions, terms)
+    if terms.why_not is not None and outlives_lease(assumptions, terms):
+        return _without_figures(terms, job, assumptions, terms.why_not)
     share = useful_share(job, supply)
     # The share holds for random losses; under another law, only the simulation knows.
     is_random = assumptions.node_lifetimes is None and supply.patience_seconds == math.inf
@@ -130,12 +156,24 @@ def weigh(
     runs = min(runs, max(_RUNS_MIN, round(_LIVES_IN_ALL / lives)))
     for outcomes in simulate(job, supply, runs=runs, seed=seed, horizon_seconds=horizon):
         tally.add(outcomes)
-    return tally.option(job)
+    return tally.option(job, horizon)
+
+
+def outlives_lease(assumptions: Assumptions, terms: Terms) -> bool:
+    """Whether work that cannot resume would be cut off by the end of its flex-start node."""
+    if assumptions.is_resumable or Tier.FLEX_START not in (terms.first, terms.fallback):
+        return False
+    return undisturbed_seconds(assumptions, Tier.FLEX_START) > terms.lease_seconds
+
+
+def undisturbed_seconds(assumptions: Assumptions, tier: Tier) -> float:
+    """From the node to the end of the work, if nothing happens."""
+    return assumptions.restart_seconds + job_on(assumptions, tier).undisturbed_seconds
 
 
 def job_on(assumptions: Assumptions, tier: Tier) -> Job:
     """The job as it would run on a tier: the interval depends on what is lost there."""
-    interval = assumptions.interval_seconds(is_spot=tier in (Tier.SPOT, Tier.HYBRID))
+    interval = assumptions.interval_seconds(is_spot=tier is Tier.SPOT)
     return Job(
         work_seconds=assumptions.work_seconds,
         interval_seconds=interval,
@@ -147,20 +185,30 @@ def job_on(assumptions: Assumptions, tier: Tier) -> Job:
 
 def supply_of(assumptions: Assumptions, terms: Terms) -> Supply:
     """How machines of a tier come and go."""
-    waits = assumptions.wait_seconds
-    if terms.tier in (Tier.ON_DEMAND, Tier.FLEX_START):
-        wait = waits[terms.tier]
-        return Supply(first_wait_seconds=wait, wait_seconds=wait, lease_seconds=terms.lease_seconds)
-    return Supply(
+    wait = assumptions.wait_seconds[terms.first]
+    fallback = terms.fallback
+    lasting = Supply(
+        first_wait_seconds=wait,
+        wait_seconds=wait,
+        patience_seconds=math.inf if fallback is None else PATIENCE_SECONDS,
+        fallback_wait_seconds=assumptions.wait_seconds[fallback] if fallback else 0.0,
+        fallback_lease_seconds=_lease_seconds(terms, fallback),
+        lease_seconds=_lease_seconds(terms, terms.first),
+    )
+    if terms.first is not Tier.SPOT:
+        return lasting
+    return replace(
+        lasting,
         lifetimes=assumptions.lifetimes,
         announced_share=1 - assumptions.unannounced_share,
         kept_share=assumptions.kept_share,
         leave_seconds=min(assumptions.grace_seconds, assumptions.save_seconds),
-        first_wait_seconds=waits[Tier.SPOT],
-        wait_seconds=waits[Tier.SPOT],
-        patience_seconds=PATIENCE_SECONDS if terms.tier is Tier.HYBRID else math.inf,
         back_off=BackOff() if assumptions.has_back_off else None,
     )
+
+
+def _lease_seconds(terms: Terms, tier: Tier | None) -> float:
+    return terms.lease_seconds if tier is Tier.FLEX_START else math.inf
 
 
 class _Tally:
@@ -196,7 +244,7 @@ class _Tally:
                 outcomes.interruptions,
             )
         ]
-        if self._terms.price is not None:
+        if self._terms.is_priced:
             self._cost.add(self._amounts(outcomes))
 
     def _amounts(self, outcomes: Outcomes) -> Floats:
@@ -206,9 +254,9 @@ class _Tally:
         if terms.fallback_price is not None:
             extra = float(terms.fallback_price.amount - terms.price.amount) / HOUR_SECONDS
             amounts = amounts + outcomes.fallback_seconds * extra
-        return amounts
+        return amounts * self._assumptions.crew_nodes
 
-    def option(self, job: Job) -> Option:
+    def option(self, job: Job, horizon_seconds: float) -> Option:
         paid, fallback, wait, restart, save, redone, leave, interruptions = (
             float(total) / self._runs for total in self._sums
         )
@@ -216,12 +264,14 @@ class _Tally:
         if self._unfinished and why_not is None:
             share = self._unfinished / self._runs
             why_not = (
-                f"{share:.1%} of the simulated runs were not done after {HORIZON_FACTOR} times the "
-                "work."
+                f"{share:.1%} of the simulated runs were not done after "
+                f"{format_duration(horizon_seconds)}."
             )
         has_saves = self._assumptions.stall_seconds > 0
         return Option(
             tier=self._terms.tier,
+            first=self._terms.first,
+            fallback=self._terms.fallback,
             why_not=why_not,
             price=self._terms.price,
             fallback_price=self._terms.fallback_price,
@@ -238,22 +288,24 @@ class _Tally:
             save_every=timedelta(seconds=round(job.interval_seconds)) if has_saves else None,
             saves=job.saves if has_saves else None,
             interruptions=interruptions,
-            fallback_share=fallback / paid if self._terms.fallback_price is not None else None,
-            cost_spread=self._cost if self._terms.price is not None else None,
-            finish_spread=self._finish,
+            fallback_share=fallback / paid if self._terms.fallback is not None else None,
+            cost_spread=self._over_all(self._cost, self._busy_crews)
+            if self._terms.is_priced
+            else None,
+            finish_spread=self._over_all(self._finish),
         )
 
     def _spread_of_cost(self, paid_seconds: float, fallback_seconds: float) -> Cost | None:
         price, fallback = self._terms.price, self._terms.fallback_price
-        if price is None:
+        if price is None or not self._terms.is_priced:
             return None
-        nodes = self._assumptions.crews * self._assumptions.crew_nodes
+        crews = Decimal(repr(self._busy_crews))
         expected = _hours(paid_seconds) * price.amount
         if fallback is not None:
             expected += _hours(fallback_seconds) * (fallback.amount - price.amount)
-        low, middle, high = (Decimal(repr(value)) * nodes for value in self._quantiles(self._cost))
+        low, middle, high = (Decimal(repr(value)) * crews for value in self._quantiles(self._cost))
         return Cost(
-            expected=_cents(expected * nodes),
+            expected=_cents(expected * self._assumptions.crew_nodes * crews),
             p5=_cents(low),
             p50=_cents(middle),
             p95=_cents(high),
@@ -274,6 +326,23 @@ class _Tally:
         reach = NormalDist().inv_cdf(0.95) * spread.deviation / math.sqrt(crews)
         return max(spread.least, spread.mean - reach), spread.mean, spread.mean + reach
 
+    def _over_all(self, spread: Spread, times: float = 1.0) -> Spread:
+        """How the whole spreads: as `_quantiles` tells it, drawn out."""
+        crews = self._assumptions.crews
+        if crews == 1:
+            return spread
+        width = max(spread.deviation / math.sqrt(crews), spread.mean * 1e-9)
+        inverse = NormalDist(spread.mean, width).inv_cdf
+        values = np.array([inverse((index + 0.5) / _DRAWN) for index in range(_DRAWN)])
+        whole = Spread()
+        whole.add(np.maximum(values, spread.least) * times)
+        return whole
+
+    @property
+    def _busy_crews(self) -> float:
+        """How many crews are paid for, in the mean over the time of the work."""
+        return self._assumptions.crews * self._assumptions.busy_share
+
     def _chance(self) -> float | None:
         if self._deadline_seconds is None:
             return None
@@ -289,6 +358,8 @@ def _without_figures(terms: Terms, job: Job, assumptions: Assumptions, why: str)
     every = job.interval_seconds
     return Option(
         tier=terms.tier,
+        first=terms.first,
+        fallback=terms.fallback,
         why_not=why,
         price=terms.price,
         fallback_price=terms.fallback_price,

@@ -1,5 +1,9 @@
-"""One HTML page for a report: its own style, no script, nothing from outside, all escaped."""
+"""One HTML page for a report: its own style, no script, nothing from outside, all escaped.
 
+Text is plain, but for `commands` between backticks.
+"""
+
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -17,10 +21,12 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { text-align: left; padding: 0.3rem 0.6rem 0.3rem 0; border-bottom: 1px solid var(--faint); }
-td, th { overflow-wrap: normal; } td:first-child { white-space: nowrap; }
+td, th { overflow-wrap: normal; }
 td.number, th.number { text-align: right; white-space: nowrap; }
+td:first-child:has(+ .number) { white-space: nowrap; }
 tr.chosen { background: var(--mark); } .note { opacity: 0.8; font-size: 0.9rem; }
 """
+_COMMAND = re.compile(r"`([^`]+)`")
 
 
 def page(title: str, parts: Iterable[str]) -> str:
@@ -37,19 +43,19 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def heading(text: str) -> str:
-    return f"<h2>{escape(text)}</h2>"
+    return f"<h2>{_inline(text)}</h2>"
 
 
 def paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
+    return f"<p>{_inline(text)}</p>"
 
 
 def note(text: str) -> str:
-    return f'<p class="note">{escape(text)}</p>'
+    return f'<p class="note">{_inline(text)}</p>'
 
 
 def listing(items: Iterable[str]) -> str:
-    return "<ul>\n" + "\n".join(f"<li>{escape(item)}</li>" for item in items) + "\n</ul>"
+    return "<ul>\n" + "\n".join(f"<li>{_inline(item)}</li>" for item in items) + "\n</ul>"
 
 
 def table(
@@ -69,7 +75,11 @@ def table(
 def _row(cells: Sequence[str], tag: str, words: int, *, is_chosen: bool = False) -> str:
     def cell(index: int, text: str) -> str:
         kind = "" if index < words else ' class="number"'
-        return f"<{tag}{kind}>{escape(text)}</{tag}>"
+        return f"<{tag}{kind}>{_inline(text)}</{tag}>"
 
     mark = ' class="chosen"' if is_chosen else ""
     return f"<tr{mark}>{''.join(cell(index, text) for index, text in enumerate(cells))}</tr>"
+
+
+def _inline(text: str) -> str:
+    return _COMMAND.sub(r"<code>\1</code>", escape(text))

@@ -9,9 +9,10 @@ from outlast._base.durations import format_duration
 from outlast.capacity import page
 from outlast.capacity.drawing import Row, rows_chart
 from outlast.capacity.options import Option
-from outlast.capacity.plan import Plan
+from outlast.capacity.plan import TIERS, Plan
 from outlast.capacity.price import Price
 from outlast.capacity.spread import Spread
+from outlast.capacity.vocabulary import Tier
 
 HEAD = ("tier", "cost", "p95", "done", "p95", "in time", "redone", "waiting", "save every", "")
 _BINS = 60
@@ -27,6 +28,7 @@ def plan_json(plan: Plan) -> dict[str, object]:
         "options": [_option_json(option) for option in plan.options],
         "cost_expected": _money(plan.cost_expected),
         "save_every_seconds": _seconds(plan.save_every),
+        "pods": plan.crews,
         "deadline_seconds": _seconds(plan.deadline),
         "assumptions": [
             {"name": one.name, "value": one.text, "origin": one.origin.value}
@@ -51,11 +53,12 @@ def plan_page(plan: Plan, *, extra: Sequence[str] = ()) -> str:
         parts += [page.heading("Before you start"), page.listing(plan.warnings)]
     parts += [
         page.heading("The tiers compared"),
-        page.table(HEAD, table_rows(plan), chosen=chosen),
+        page.table(HEAD[:-1], [row[:-1] for row in table_rows(plan)], chosen=chosen),
         page.note(
             f"From up to {plan.runs:,} simulated runs for each tier, seed {plan.seed}. p95: all "
-            "but one run in twenty stay below. Redone and waiting are means."
+            f"but one run in twenty stay below. Redone and waiting are means{per_pod(plan)}."
         ),
+        *_ruled_out(plan),
         *_charts(plan),
         *extra,
         page.heading("What this rests on"),
@@ -74,18 +77,28 @@ def plan_page(plan: Plan, *, extra: Sequence[str] = ()) -> str:
     return page.page(f"{plan.workload}: which capacity", parts)
 
 
+def per_pod(plan: Plan) -> str:
+    """Whose waste is told, where many work side by side."""
+    return f" for one of {plan.crews:,} Pods" if plan.crews > 1 else ""
+
+
+def _ruled_out(plan: Plan) -> list[str]:
+    told = [f"{one.tier}: {one.why_not}" for one in plan.options if one.why_not is not None]
+    return [page.listing(told)] if told else []
+
+
 def _charts(plan: Plan) -> list[str]:
     charts = []
     costs = [
-        (option.tier.value, option.cost_spread)
+        (option.tier, option.cost_spread)
         for option in plan.options
         if option.cost_spread is not None
     ]
     if costs:
         currency = plan.prices[0].currency
-        charts.append(_rows("What one run costs on each node", costs, unit=currency))
+        charts.append(_rows("What it costs", costs, unit=currency))
     finishes = [
-        (option.tier.value, option.finish_spread)
+        (option.tier, option.finish_spread)
         for option in plan.options
         if option.finish_spread is not None
     ]
@@ -95,7 +108,7 @@ def _charts(plan: Plan) -> list[str]:
 
 
 def _rows(
-    title: str, spreads: Sequence[tuple[str, Spread]], *, unit: str, divisor: float = 1.0
+    title: str, spreads: Sequence[tuple[Tier, Spread]], *, unit: str, divisor: float = 1.0
 ) -> str:
     low = min(spread.quantile(0.001) for _, spread in spreads)
     high = max(spread.quantile(0.999) for _, spread in spreads)
@@ -104,12 +117,13 @@ def _rows(
     edges = [low + (high - low) * index / _BINS for index in range(_BINS + 1)]
     rows = [
         Row(
-            label=label,
+            label=tier.value,
+            colour=TIERS.index(tier),
             edges=[edge / divisor for edge in edges],
             counts=spread.histogram(edges),
             mark=spread.quantile(0.5) / divisor,
         )
-        for label, spread in spreads
+        for tier, spread in spreads
     ]
     return rows_chart(title, rows, unit=unit)
 
@@ -184,7 +198,7 @@ def _price_json(price: Price) -> dict[str, object]:
         "machine": price.machine,
         "tier": price.tier,
         "location": price.location,
-        "per_hour": str(price.amount.normalize()),
+        "per_hour": f"{price.amount.normalize():f}",
         "currency": price.currency,
         "date": price.date.isoformat(),
         "source": price.source,

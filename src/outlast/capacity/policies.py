@@ -5,6 +5,7 @@ runtime's own rule, and an oracle that knows every loss. A save stops the work f
 Work is lost where a loss comes without a notice; the end of the trace loses nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,8 +140,10 @@ def replay_oracle(stays: Stays, is_lossy: NDArray[np.bool_], costs: Costs) -> Re
     return _replayed(stays, usable, useful, useful)
 
 
-def best_fixed(stays: Stays, is_lossy: NDArray[np.bool_], costs: Costs) -> tuple[float, Replayed]:
-    """The fixed interval that does best over all these runs, found by trying many."""
+def best_fixed(
+    stays: Stays, is_lossy: NDArray[np.bool_], costs: Costs, *, tried: Sequence[float] = ()
+) -> tuple[float, Replayed]:
+    """The fixed interval that does best over all these runs, found by trying many, and `tried`."""
     usable = np.maximum(stays.seconds - costs.restart_seconds, 0.0)
     lossy, spared = usable[is_lossy & (usable > 0)], usable[~is_lossy & (usable > 0)]
 
@@ -154,7 +157,7 @@ def best_fixed(stays: Stays, is_lossy: NDArray[np.bool_], costs: Costs) -> tuple
     best = max(map(float, grid), key=useful)
     ratio = float(grid[1] / grid[0])
     near = best * np.geomspace(1 / ratio, ratio, _GRID_POINTS // 4)
-    best = max(map(float, near), key=useful)
+    best = max((*map(float, near), *tried), key=useful)
     return best, replay_fixed(stays, is_lossy, costs, best)
 
 

@@ -86,17 +86,8 @@ class PriceTable:
     _found: dict[tuple[str, str, str], Price] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.flex_multiplier <= 10:
-            raise PriceError(
-                f"The multiplier for flex-start is {str(self.flex_multiplier)!r}; "
-                "a number above 0 and up to 10 is expected."
-            )
-        currencies = sorted({row.currency for row in self.rows})
-        if len(currencies) > 1:
-            raise PriceError(
-                f"The prices are in {' and '.join(currencies)}, and nothing converts them.",
-                hint="Give all prices in one currency.",
-            )
+        if not (self.flex_multiplier.is_finite() and 0 < self.flex_multiplier <= 10):
+            raise _bad_multiplier(str(self.flex_multiplier))
         object.__setattr__(self, "_found", {row.key: row for row in self.rows})
 
     @property
@@ -243,6 +234,28 @@ def checked_rows(
         ) from error
 
 
+def check_currency(prices: Iterable[Price]) -> None:
+    """Refuse to hold prices in two currencies against each other."""
+    first: dict[str, Price] = {}
+    for price in prices:
+        first.setdefault(price.currency, price)
+    if len(first) > 1:
+        one, other = list(first.values())[:2]
+        raise PriceError(
+            f"The {one.tier} price of {one.machine!r} in {one.location!r} is in {one.currency}, "
+            f"the {other.tier} price of {other.machine!r} in {other.location!r} in "
+            f"{other.currency}, and nothing converts them.",
+            hint="Give all prices that are compared in one currency, with --prices FILE.",
+        )
+
+
+def parse_multiplier(text: str) -> Decimal:
+    """What the on-demand price is multiplied with to estimate that of flex-start."""
+    if _AMOUNT.fullmatch(text.strip()) is None:
+        raise _bad_multiplier(text)
+    return Decimal(text.strip())
+
+
 def parse_amount(text: str) -> Decimal:
     """An exact price. Zero is refused: it would make every plan prefer what is missing."""
     if _AMOUNT.fullmatch(text.strip()) is None:
@@ -285,12 +298,12 @@ def _price(row: dict[str, str], name: str, line: int) -> Price:
         return Price(
             machine=_word(row, "machine"),
             accelerator=row["accelerator"].strip(),
-            count=int(row["count"].strip() or 0),
+            count=_count(row["count"].strip()),
             location=_word(row, "location"),
             tier=_tier(row["tier"].strip()),
             amount=parse_amount(row["price"]),
             currency=_currency(row["currency"].strip()),
-            date=date.fromisoformat(row["date"].strip()),
+            date=_day(row["date"].strip()),
             source=row["source"].strip(),
         )
     except ValueError as error:
@@ -314,6 +327,26 @@ def _currency(text: str) -> str:
     if not re.fullmatch(r"[A-Z]{3}", text):
         raise ValueError(f"currency is {text!r}; three letters such as USD are expected.")
     return text
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"\d{0,6}", text, re.ASCII):
+        raise ValueError(f"count is {text!r}; a whole number from 0, or nothing, is expected.")
+    return int(text or 0)
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"date is {text!r}; a day such as 2026-08-21 is expected.") from None
+
+
+def _bad_multiplier(text: str) -> PriceError:
+    return PriceError(
+        f"The multiplier for flex-start is {text!r}; a number above 0 and up to 10 is expected.",
+        hint="For example: --flex-multiplier 0.5.",
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -48,14 +48,14 @@ def useful_share(job: Job, supply: Supply) -> float:
     Waiting, restarts, saves and work done again make up the rest. The back-off is taken at its
     ceiling, and fallback machines and leases are left aside: what a long run on Spot comes down to.
     """
+    interval = min(job.interval_seconds, job.work_seconds)
+    cycle = interval + job.save_seconds
     if isinstance(supply.lifetimes, Never):
-        return job.interval_seconds / (job.interval_seconds + job.save_seconds)
+        return interval / cycle
     mean = supply.lifetimes.mean_seconds
     dead = _dead_seconds(supply)
     if supply.back_off is not None:
         dead += supply.back_off.ceiling_seconds
-    interval = min(job.interval_seconds, job.work_seconds)
-    cycle = interval + job.save_seconds
     reached = math.exp(-cycle / mean)
     at_save = math.exp(-interval / mean)
     # The work of a cycle that ends with a notice: up to the interval, and none in the save.

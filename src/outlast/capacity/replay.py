@@ -1,8 +1,7 @@
 """Follow a run through a trace: which machines it would have had, from when to when.
 
 Pure. A run takes any machine that is there, each as likely, keeps it until it is lost, and takes
-the next; while none is there, it waits. The oracle knows the trace and takes the one that lives
-longest.
+the next; while none is there, it waits.
 """
 
 import random
@@ -96,11 +95,10 @@ class Pool:
         place = int(np.searchsorted(self._born, now_seconds, side="right"))
         return float(self._born[place]) if place < self._born.size else None
 
-    def take(self, now_seconds: float, chance: random.Random | None) -> Stay:
-        """One of the machines that are there now; without a chance, the one that lives longest."""
+    def take(self, now_seconds: float, chance: random.Random) -> Stay:
+        """One of the machines that are there now."""
         there = np.flatnonzero(self._is_there(now_seconds))
-        place = there[chance.randrange(there.size) if chance else int(self._ends[there].argmax())]
-        life = self.trace.lives[int(place)]
+        life = self.trace.lives[int(there[chance.randrange(there.size)])]
         return Stay(start_seconds=now_seconds, end_seconds=life.end_seconds, lost=life.lost)
 
     def _follow_single(self, start_seconds: float) -> list[Stay]:

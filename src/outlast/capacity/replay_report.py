@@ -175,8 +175,8 @@ def table_rows(report: TraceReport) -> list[tuple[str, ...]]:
             row.policy,
             "-" if row.interval_seconds is None else format_duration(row.interval_seconds),
             f"{row.goodput:.1%}",
-            f"{row.goodput / best:.1%}",
-            f"{row.goodput / oracle:.1%}",
+            f"{row.goodput / best:.1%}" if best else "-",
+            f"{row.goodput / oracle:.1%}" if oracle else "-",
             f"{row.lost_share:.1%}",
             f"{row.save_share:.1%}",
             f"{row.restart_share:.1%}",
@@ -219,8 +219,8 @@ def report_json(report: TraceReport) -> dict[str, object]:
                 "policy": row.policy,
                 "interval_seconds": row.interval_seconds,
                 "goodput": row.goodput,
-                "of_best_fixed": row.goodput / best,
-                "of_oracle": row.goodput / oracle,
+                "of_best_fixed": row.goodput / best if best else None,
+                "of_oracle": row.goodput / oracle if oracle else None,
                 "lost_share": row.lost_share,
                 "save_share": row.save_share,
                 "restart_share": row.restart_share,
@@ -276,27 +276,33 @@ def report_page(reports: Sequence[TraceReport], *, currency: str) -> str:
         parts += [page.table(HEAD, table_rows(report)), chart(report)]
         if report.deadline is not None:
             rows = deadline_rows(report.deadline, currency=currency)
-            parts.append(page.table(DEADLINE_HEAD, rows))
+            parts += [
+                page.paragraph(deadline_told(report.deadline)),
+                page.table(DEADLINE_HEAD, rows),
+            ]
     return page.page("Traces replayed", parts)
 
 
 def told(report: TraceReport) -> str:
     trace = report.trace
-    mean = format_duration(trace.mean_seconds) if trace.losses else "never"
+    lost = "none of which was lost"
+    if trace.losses:
+        mean = format_duration(trace.mean_seconds)
+        lost = f"{trace.losses} losses, a machine is lost every {mean}"
     return (
         f"{trace.name}: {format_duration(trace.seconds)}, {len(trace.lives)} machines, "
-        f"{trace.losses} losses, a machine is lost every {mean}; {report.runs} runs."
+        f"{lost}; {report.runs} runs."
     )
+
+
+def deadline_told(report: DeadlineReport) -> str:
+    return f"The deadline, over {report.runs} runs, with no loss announced:"
 
 
 def _rows(stays: Stays, is_lossy: NDArray[np.bool_], setting: Setting) -> Iterator[Row]:
     costs = setting.costs
-    interval, best = best_fixed(stays, is_lossy, costs)
-    yield _row("best fixed", interval, best)
-    for fixed in setting.intervals_seconds:
-        name = f"fixed {format_duration(fixed)}"
-        yield _row(name, fixed, replay_fixed(stays, is_lossy, costs, fixed))
     losses = int(is_lossy.sum())
+    fixed = [(f"fixed {format_duration(one)}", one) for one in setting.intervals_seconds]
     if losses:
         mean = float(stays.machine_seconds.sum()) / losses
         for name, formula, factor in (
@@ -305,8 +311,11 @@ def _rows(stays: Stays, is_lossy: NDArray[np.bool_], setting: Setting) -> Iterat
             ("Young, mean 5 x too long", young, WRONG_FACTOR),
             ("Young, mean 5 x too short", young, 1 / WRONG_FACTOR),
         ):
-            seconds = max(1.0, formula(costs.save_seconds, mean * factor))
-            yield _row(name, seconds, replay_fixed(stays, is_lossy, costs, seconds))
+            fixed.append((name, max(1.0, formula(costs.save_seconds, mean * factor))))
+    interval, best = best_fixed(stays, is_lossy, costs, tried=[one for _, one in fixed])
+    yield _row("best fixed", interval, best)
+    for name, seconds in fixed:
+        yield _row(name, seconds, replay_fixed(stays, is_lossy, costs, seconds))
     yield _row("ours", None, replay_adaptive(stays, is_lossy, costs, IntervalPolicy()))
     if losses:
         policy = learned_policy(

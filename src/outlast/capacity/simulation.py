@@ -125,10 +125,17 @@ class _Batch:
             wait *= mean_wait
             if supply.patience_seconds < math.inf:
                 is_fallback = wait > supply.patience_seconds
-                lifetimes[is_fallback] = math.inf
-                np.minimum(wait, supply.patience_seconds, out=wait)
+                wait[is_fallback] = supply.patience_seconds + self._fallback_waits(is_fallback)
+                lifetimes[is_fallback] = supply.fallback_lease_seconds
+                if supply.fallback_lease_seconds < math.inf:
+                    is_leased = is_fallback if is_leased is None else is_leased | is_fallback
             self._state[_WAIT] += wait
         return _Machines(lifetimes=lifetimes, is_leased=is_leased, is_fallback=is_fallback)
+
+    def _fallback_waits(self, is_fallback: NDArray[np.bool_]) -> Floats:
+        drawn = self._generator.standard_exponential(int(is_fallback.sum()))
+        drawn *= self._supply.fallback_wait_seconds
+        return drawn
 
     def _work(self, machines: _Machines) -> NDArray[np.bool_]:
         """Live one life each, and say who got done."""

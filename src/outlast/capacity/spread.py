@@ -1,7 +1,7 @@
 """How values spread, told from a stream of them in a memory that does not grow.
 
-Pure. Values are counted in bins whose width is a thousandth of the value, so that a quantile is
-right to within that; the mean, the least and the greatest are exact.
+Pure. Values are counted in bins whose width is a thousandth of the value, and taken to lie evenly
+in each, so that a quantile is right to within that; the mean, the least and the greatest are exact.
 """
 
 import math
@@ -54,8 +54,11 @@ class Spread:
         """The value that so many of all do not exceed."""
         seen = np.cumsum(self._bins)
         place = int(np.searchsorted(seen, share * self.count, side="left"))
-        middle = _LEAST * math.exp((place + 0.5) / _BINS_PER_UNIT)
-        return min(max(middle, self.least), self.greatest)
+        above = share * self.count - int(seen[place]) + int(self._bins[place])
+        part = above / max(1, int(self._bins[place]))
+        low = max(_LEAST * math.exp(place / _BINS_PER_UNIT), self.least)
+        high = min(_LEAST * math.exp((place + 1) / _BINS_PER_UNIT), self.greatest)
+        return min(max(low + part * (high - low), self.least), self.greatest)
 
     def histogram(self, edges: Iterable[float]) -> list[int]:
         """How many values lie between each two of these edges, to within the width of a bin."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from outlast.capacity.spec import WorkloadSpec
 from outlast.capacity.vocabulary import Kind, Tier
+from outlast.capacity.worktime import start_seconds, work_seconds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,17 +45,26 @@ def choose_tier_by_rule(workload: WorkloadSpec) -> TierChoice:
     )
 
 
+def has_flex_start(workload: WorkloadSpec) -> bool:
+    """Whether its machines can be had by flex-start at all."""
+    return workload.accelerator is not None or workload.machine_type.startswith("h4d")
+
+
 def _unresumable(workload: WorkloadSpec) -> TierChoice:
-    hours = workload.work.compute_hours if workload.work else None
-    lease_hours = workload.max_run.total_seconds() / 3600
-    if workload.accelerator is None:
+    seconds = work_seconds(workload)
+    if not has_flex_start(workload):
         return TierChoice(
             tier=Tier.ON_DEMAND, reason="It cannot resume, so it must not be evicted."
         )
-    if hours is None or hours > lease_hours:
+    if seconds is None:
         return TierChoice(
             tier=Tier.ON_DEMAND,
             reason="It cannot resume, and may take longer than a flex-start node lives.",
+        )
+    if start_seconds(workload) + seconds > workload.max_run.total_seconds():
+        return TierChoice(
+            tier=Tier.ON_DEMAND,
+            reason="It cannot resume, and takes longer than a flex-start node lives.",
         )
     return TierChoice(
         tier=Tier.FLEX_START,
@@ -63,10 +73,11 @@ def _unresumable(workload: WorkloadSpec) -> TierChoice:
 
 
 def _uninterruptible(workload: WorkloadSpec) -> TierChoice:
-    if workload.accelerator is None:
+    if not has_flex_start(workload):
         return TierChoice(
             tier=Tier.ON_DEMAND,
-            reason="It must not be preempted, and flex-start has accelerators only.",
+            reason="It must not be preempted, and flex-start has accelerators and h4d machines "
+            "only.",
         )
     return TierChoice(
         tier=Tier.FLEX_START,

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from outlast._base.durations import format_duration
-from outlast._base.interval import best_interval, useful_share
+from outlast._base.interval import (
+    IntervalPolicy,
+    Observed,
+    best_interval,
+    mean_between_losses,
+    useful_share,
+)
 
 START_SECONDS = 60.0
 """What a start takes at best: the machine is there, the image is cached, loading is quick."""
@@ -131,18 +137,23 @@ def _changes(spent: Spent) -> Iterator[Change]:
 def _about_interval(spent: Spent) -> Iterator[Change]:
     if not spent.saves or spent.save_seconds <= 0 or spent.work_seconds <= 0:
         return
-    mean = spent.running_seconds / spent.losses if spent.losses else math.inf
-    wasted = spent.saving_seconds + spent.redone_seconds
-    if mean == math.inf:
-        return
+    if spent.losses:
+        mean = spent.running_seconds / spent.losses
+        lost = f"work was lost every {format_duration(mean)}"
+    else:
+        # That none was lost so far does not mean that none ever will be.
+        observed = Observed(running_seconds=spent.running_seconds)
+        mean = mean_between_losses(IntervalPolicy(), observed)
+        lost = f"no work was lost in {format_duration(spent.running_seconds)}"
     best = best_interval(spent.save_seconds, mean)
     share = useful_share(best, save_seconds=spent.save_seconds, mean_seconds=mean)
-    least = spent.work_seconds * (1 / share - 1)
-    word = "more" if spent.redone_seconds > spent.saving_seconds else "less"
+    least = spent.work_seconds * (1 / share - 1) if share > 0 else math.inf
+    done = spent.work_seconds + spent.redone_seconds
+    word = "more" if best < done / spent.saves else "less"
     yield Change(
         text=f"Save {word} often: after every {format_duration(best)} of work. A save costs "
-        f"{format_duration(spent.save_seconds)}, and work was lost every {format_duration(mean)}.",
-        seconds=wasted - least,
+        f"{format_duration(spent.save_seconds)}, and {lost}.",
+        seconds=spent.saving_seconds + spent.redone_seconds - least,
     )
 
 

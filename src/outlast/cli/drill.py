@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from enum import StrEnum
@@ -28,7 +29,10 @@ class DrillFormat(StrEnum):
 
 
 def _duration(_: object, tokens: Sequence[Token]) -> timedelta:
-    return timedelta(seconds=parse_duration(tokens[0].value))
+    try:
+        return timedelta(seconds=parse_duration(tokens[0].value))
+    except OverflowError:
+        raise ValueError("That is longer than can be counted.") from None
 
 
 Duration = Annotated[timedelta, Parameter(converter=_duration, show_default=False)]
@@ -119,12 +123,8 @@ def drill(
     format: DrillFormat
         text for people, json for programs, junit for CI.
     """
-    if report is not None and not report.absolute().parent.is_dir():
-        raise SettingError(
-            f"The option --report is {str(report)!r}, and there is no such folder.",
-            hint="Make the folder first.",
-            source="option --report",
-        )
+    if report is not None:
+        _check_report(report)
     with clearing_up_on_signals(), _listening(format) as listener:
         outcome = hold_drill(
             command,
@@ -152,12 +152,30 @@ def drill(
             keep=keep,
             listener=listener,
         )
+    print(_RENDERERS[format](outcome))
     if report is not None:
         from outlast.drill.page import write_html
 
         write_html(outcome, report)
-    print(_RENDERERS[format](outcome))
     return 0 if outcome.survived else 1
+
+
+def _check_report(report: Path) -> None:
+    """Refuse what could not be written before the drill, not after it."""
+    folder = report.absolute().parent
+    if report.is_dir():
+        wrong, hint = "that is a folder", "Name a file, such as report.html."
+    elif not folder.is_dir():
+        wrong, hint = "there is no such folder", "Make the folder first."
+    elif not os.access(folder, os.W_OK):
+        wrong, hint = "nothing can be written there", "Name another folder."
+    else:
+        return
+    raise SettingError(
+        f"The option --report is {str(report)!r}, and {wrong}.",
+        hint=hint,
+        source="option --report",
+    )
 
 
 def _as_json(report: Report) -> str:

@@ -1,6 +1,8 @@
 """`outlast learn RUN_URL...`: what runs have measured, as a diff of the workload file."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
 from outlast._base.durations import format_duration
@@ -8,24 +10,25 @@ from outlast.capacity.learn import Learned, Seen, changed_text, workload_diff
 from outlast.capacity.learn import learn as learn_from
 from outlast.capacity.workload import Workload
 from outlast.cli.format import Format
-from outlast.cli.journals import open_journal, seen_in
+from outlast.cli.journals import node_count, open_journal, seen_in
 from outlast.errors import OutlastError
 
 
 def learn(
     *urls: str,
     workload: Path | None = None,
-    nodes: int = 1,
+    nodes: int | None = None,
     format: Format = Format.TEXT,
 ) -> None:
     """Read the journals of runs and print what they measured, as the workload file takes it.
 
-    Nothing is changed: apply the diff with `patch`, or copy what you like.
+    Nothing is changed: apply the diff with `patch -p0`, or copy what you like.
 
     Parameters
     ----------
     urls: str
-        Runs: folders, or URLs such as gs://bucket/run. Several runs are taken together.
+        Runs: folders, or URLs such as gs://bucket/run. Several runs are taken together, each of
+        them once.
     workload: Path
         The workload file to compare with.
     nodes: int
@@ -35,26 +38,52 @@ def learn(
     """
     if not urls:
         raise OutlastError("learn needs a run.", hint="See `outlast learn --help`.")
-    text = None
-    if workload is not None:
-        nodes = Workload.read(workload).nodes
-        text = workload.read_text(encoding="utf-8-sig")
-    seen = seen_in([open_journal(url) for url in urls], nodes=nodes)
+    described = None if workload is None else Workload.read(workload)
+    nodes = node_count(nodes, described)
+    journals = {journal.url: journal for journal in map(open_journal, urls)}
+    seen = seen_in(list(journals.values()), nodes=nodes)
     learned = learn_from(seen)
-    diff = None if text is None else workload_diff(text, learned, name=str(workload))
-    if text is not None:
-        # What is suggested must be a workload file again.
-        Workload.parse(changed_text(text, learned, name=str(workload)), name=str(workload))
+    diff = None if workload is None else _diff(workload, learned)
     if format is Format.JSON:
         print(json.dumps(_as_json(seen, learned, diff), indent=2))
         return
-    print(_told(seen, learned))
+    print(_told(seen, learned) + "\n")
     if diff is None:
-        print("\nmeasured:")
-        for key, value in learned.measured.items():
-            print(f"  {key}: {value}")
+        print("\n".join(_block(learned)))
+    elif diff:
+        # Not `print`, which would end the lines of the file in its own way.
+        sys.stdout.write(diff)
     else:
-        print(f"\n{diff}" if diff else "\nThe workload file says all of this already.")
+        print("The workload file says all of this already.")
+
+
+def _diff(workload: Path, learned: Learned) -> str | None:
+    """The diff of the file; None if it has to be changed by hand, which is told on stderr."""
+    text = workload.read_bytes().decode("utf-8-sig")
+    changed = changed_text(text, learned, name=str(workload))
+    if changed is None:
+        print(
+            f"warning: {workload} is written in a way that no diff can be made for. "
+            "Put the figures into it by hand.",
+            file=sys.stderr,
+        )
+        return None
+    # What is suggested must be a workload file again.
+    Workload.parse(changed, name=f"{workload}, as measured")
+    path, here = Path(os.path.normpath(workload.absolute())), Path.cwd()
+    # `patch` takes no path that leads out of the folder it is called in.
+    name = path.relative_to(here) if path.is_relative_to(here) else Path(path.name)
+    return workload_diff(text, changed, name=name.as_posix())
+
+
+def _block(learned: Learned) -> list[str]:
+    """The figures as parts of a workload file."""
+    lines = [f"  {key}: {value}" for key, value in learned.measured.items()]
+    if lines:
+        lines = ["measured:", *lines]
+    if learned.size is not None:
+        lines += ["checkpoint:", f"  size: {learned.size}"]
+    return lines
 
 
 def _told(seen: Seen, learned: Learned) -> str:

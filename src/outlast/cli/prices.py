@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +19,7 @@ from outlast.capacity.price import (
     age_days,
     built_in_prices,
     format_prices,
+    parse_multiplier,
     read_prices,
 )
 from outlast.cli.tables import print_table
@@ -42,7 +42,7 @@ def prices(
     date: date | None = None,
     source: str | None = None,
     prices: list[Path] | None = None,
-    flex_multiplier: Decimal = FLEX_MULTIPLIER,
+    flex_multiplier: str = str(FLEX_MULTIPLIER),
     today: date | None = None,
     format: PriceFormat = PriceFormat.TEXT,
 ) -> None:
@@ -61,13 +61,18 @@ def prices(
         Where the imported prices come from. Default: the name of the file.
     prices: list[Path]
         A CSV file of your own prices, which replace the built-in ones.
-    flex_multiplier: Decimal
+    flex_multiplier: str
         The estimated flex-start price, as a multiple of the on-demand price.
     today: date
         The date to count the age from, for output that can be repeated.
     format: PriceFormat
         text for people, json for programs, csv for --prices.
     """
+    if import_ is not None and prices:
+        raise OutlastError(
+            "--import and --prices exclude each other.",
+            hint="Print the import with --format csv, and name that file with --prices as well.",
+        )
     if import_ is not None:
         table = _imported(import_, date, source, flex_multiplier)
     elif date is not None or source is not None:
@@ -91,17 +96,19 @@ def prices(
         _print_table(shown, day)
 
 
-def price_table(files: Sequence[Path], flex_multiplier: Decimal) -> PriceTable:
+def price_table(files: Sequence[Path], flex_multiplier: str) -> PriceTable:
     """The built-in prices with the user's own on top."""
-    table = PriceTable(built_in_prices().rows, flex_multiplier)
+    table = PriceTable(built_in_prices().rows, parse_multiplier(flex_multiplier))
     for file in files:
         table = table.replaced_by(read_prices(file))
     return table
 
 
 def warn_if_stale(rows: Iterable[Price], *, today: date) -> None:
-    """Say on stderr that prices are old."""
+    """Say on stderr that prices are old, or of a day that is still to come."""
     rows = list(rows)
+    if rows and (newest := max(row.date for row in rows)) > today:
+        print(f"warning: A price is of {newest}, and today is {today}.", file=sys.stderr)
     if rows and (age := age_days(rows, today=today)) > STALE_DAYS:
         print(
             f"warning: The oldest of these prices is {age} days old. `outlast prices --import` "
@@ -111,7 +118,7 @@ def warn_if_stale(rows: Iterable[Price], *, today: date) -> None:
 
 
 def _imported(
-    path: Path, dated: date | None, source: str | None, flex_multiplier: Decimal
+    path: Path, dated: date | None, source: str | None, flex_multiplier: str
 ) -> PriceTable:
     if dated is None:
         raise OutlastError(
@@ -125,7 +132,7 @@ def _imported(
             f"{', '.join(found.left_out[:3])}.",
             file=sys.stderr,
         )
-    return PriceTable(found.rows, flex_multiplier)
+    return PriceTable(found.rows, parse_multiplier(flex_multiplier))
 
 
 def _all_rows(table: PriceTable) -> list[Price]:
@@ -148,10 +155,15 @@ def _as_json(row: Price, today: date) -> dict[str, object]:
         "per_hour": str(row.amount),
         "currency": row.currency,
         "date": row.date.isoformat(),
-        "age_days": (today - row.date).days,
+        "age_days": _age(row, today),
         "source": row.source,
         "is_estimate": row.is_estimate,
     }
+
+
+def _age(row: Price, today: date) -> int | None:
+    """In days; None for a price of a day that is still to come."""
+    return (today - row.date).days if row.date <= today else None
 
 
 def _print_table(rows: Sequence[Price], today: date) -> None:
@@ -164,7 +176,7 @@ def _print_table(rows: Sequence[Price], today: date) -> None:
             row.tier,
             f"{row.amount.normalize():f} {row.currency}",
             row.date.isoformat(),
-            f"{(today - row.date).days} d",
+            "-" if (age := _age(row, today)) is None else f"{age} d",
             row.source,
         )
         for row in rows

@@ -2,17 +2,17 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from outlast._base.durations import parse_duration
-from outlast._base.files import write_file
 from outlast._base.interval import young
 from outlast.capacity.deadlines import Task
 from outlast.capacity.drawing import standalone
 from outlast.capacity.policies import Costs
-from outlast.capacity.price import built_in_prices
+from outlast.capacity.price import FLEX_MULTIPLIER, check_currency
 from outlast.capacity.replay_report import (
     DEADLINE_HEAD,
     HEAD,
@@ -21,6 +21,7 @@ from outlast.capacity.replay_report import (
     TraceReport,
     chart,
     deadline_rows,
+    deadline_told,
     replay_deadlines,
     replay_trace,
     report_json,
@@ -31,6 +32,8 @@ from outlast.capacity.replay_report import (
 from outlast.capacity.traces import Polarity, Repair, Trace, read_trace
 from outlast.capacity.vocabulary import Tier
 from outlast.cli.format import Format
+from outlast.cli.prices import price_table
+from outlast.cli.reports import check_chart, write_report
 from outlast.cli.tables import print_table
 from outlast.errors import OutlastError
 
@@ -50,6 +53,7 @@ def simulate(
     deadline: str | None = None,
     machine: str | None = None,
     location: str = "us-central1",
+    prices: list[Path] | None = None,
     polarity: Polarity = Polarity.AVAILABLE,
     repair: Repair = Repair.KEEP_ORDER,
     html: Path | None = None,
@@ -72,7 +76,7 @@ def simulate(
     restart: str
         From a new machine to the first work on it.
     unannounced: float
-        The share of losses that come without a notice, 0 to 1.
+        The share of losses that come without a notice, 0 to 1. With --deadline all of them do.
     interval: list[str]
         A fixed interval to try, such as 10m; may be repeated.
     every: str
@@ -87,6 +91,8 @@ def simulate(
         With --deadline: the machine whose prices count. Default: Spot costs 0.6 of on-demand.
     location: str
         With --machine: where it is.
+    prices: list[Path]
+        With --machine: a CSV file of your own prices, which replace the built-in ones.
     polarity: Polarity
         What a 1 means in a JSON trace.
     repair: Repair
@@ -94,16 +100,15 @@ def simulate(
     html: Path
         Write one page with tables and charts to this file.
     svg: Path
-        Write the chart of one trace to this file.
+        Write the chart of one trace to this file, whose name ends in .svg.
     seed: int
         Of all that is drawn. The same seed gives the same numbers.
     format: Format
         text for people, json for programs.
     """
-    if not traces:
-        raise OutlastError("simulate needs a trace.", hint="See `outlast simulate --help`.")
-    if svg is not None and len(traces) > 1:
-        raise OutlastError("--svg draws one trace.", hint="Write them all with --html.")
+    _check_files(traces, svg)
+    if seed < 0:
+        raise OutlastError(f"--seed is {seed}; a whole number from 0 is expected.")
     setting = Setting(
         costs=Costs(
             save_seconds=_seconds("--save", save), restart_seconds=_seconds("--restart", restart)
@@ -114,7 +119,7 @@ def simulate(
         rounds=int(_within("--rounds", rounds, 1, 1000)),
         seed=seed,
     )
-    market = _market(machine, location)
+    market = _market(machine, location, prices or [])
     reports = []
     for path in traces:
         trace = read_trace(path, polarity=polarity, repair=repair, seed=seed)
@@ -124,14 +129,23 @@ def simulate(
             report = replace(report, deadline=_kept(trace, task, setting, market))
         reports.append(report)
     if svg is not None:
-        write_file(svg, standalone(chart(reports[0])).encode())
+        write_report(svg, standalone(chart(reports[0])))
     if html is not None:
-        write_file(html, report_page(reports, currency=market.currency).encode())
+        write_report(html, report_page(reports, currency=market.currency))
     if format is Format.JSON:
         print(json.dumps({"traces": [report_json(one) for one in reports]}, indent=2))
         return
     for report in reports:
         _print_report(report, market.currency)
+
+
+def _check_files(traces: Sequence[Path], svg: Path | None) -> None:
+    if not traces:
+        raise OutlastError("simulate needs a trace.", hint="See `outlast simulate --help`.")
+    if svg is not None and len(traces) > 1:
+        raise OutlastError("--svg draws one trace.", hint="Write them all with --html.")
+    if svg is not None:
+        check_chart(svg)
 
 
 class _Market(NamedTuple):
@@ -155,7 +169,8 @@ def _task(work: str | None, deadline: str | None, setting: Setting, trace: Trace
     if work is None and deadline is None:
         return None
     if work is None or deadline is None:
-        raise OutlastError("--work and --deadline go together.", hint="Add --work 8h.")
+        missing = "--work 8h" if work is None else "--deadline 10h"
+        raise OutlastError("--work and --deadline go together.", hint=f"Add {missing}.")
     mean = trace.mean_seconds if trace.losses else trace.seconds
     costs = setting.costs
     seconds = setting.intervals_seconds[0] if setting.intervals_seconds else None
@@ -175,12 +190,15 @@ def _task(work: str | None, deadline: str | None, setting: Setting, trace: Trace
     return task
 
 
-def _market(machine: str | None, location: str) -> _Market:
+def _market(machine: str | None, location: str, prices: list[Path]) -> _Market:
     if machine is None:
+        if prices:
+            raise OutlastError("--prices goes with --machine.", hint="Add --machine g2-standard-4.")
         return _Market(_SPOT_PRICE, 1.0, "on-demand hours")
-    table = built_in_prices()
+    table = price_table(prices, str(FLEX_MULTIPLIER))
     spot = table.find(machine, location, Tier.SPOT)
     on_demand = table.find(machine, location, Tier.ON_DEMAND)
+    check_currency((spot, on_demand))
     return _Market(float(spot.amount), float(on_demand.amount), spot.currency)
 
 
@@ -190,7 +208,7 @@ def _print_report(report: TraceReport, currency: str) -> None:
     print(told(report))
     print_table(HEAD, table_rows(report))
     if report.deadline is not None:
-        print(f"\nThe deadline, over {report.deadline.runs} runs:")
+        print(f"\n{deadline_told(report.deadline)}")
         print_table(DEADLINE_HEAD, deadline_rows(report.deadline, currency=currency))
     print()
 

@@ -1,8 +1,8 @@
 """Compare what the two legs have made, file by file, by content.
 
 Bit for bit first. Where the bits differ: files of rows are compared row by row in any order (see
-`items`), archives member by member, JSON, text and arrays leaf by leaf within the tolerance. All
-else is compared by its bits alone. Nothing is unpickled.
+`items`), archives member by member, pickles by what they stand for, JSON, text and arrays leaf by
+leaf within the tolerance. All else is compared by its bits alone. Nothing is unpickled.
 """
 
 import itertools
@@ -10,14 +10,21 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.drill import formats, rows
 from outlast.drill.items import ItemDifference, compare_items
+from outlast.drill.pickles import same_pickles
 from outlast.drill.rows import parse_address, read_tables
 from outlast.drill.tolerance import agree, first_difference
 
+if TYPE_CHECKING:
+    import zipfile
+
 _CHUNK_BYTES = 1024**2
+_PICKLES = (".pkl", ".pickle")
+_TORCH_PICKLE = "data.pkl"
+_TORCH_ID = ".data/serialization_id"
 _TEXTS = frozenset({".txt", ".log", ".md", ".yaml", ".yml", ".toml", ".xml", ".html", ""})
 
 
@@ -134,7 +141,9 @@ def _compare_contents(
 ) -> Comparison:
     # Only here, because it takes a while to import and most files are the same.
     import zipfile
+    import zlib
 
+    odd = (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError)
     how = f"within {tolerance:g}" if tolerance else "by content"
     suffix = calm.suffix.lower()
     try:
@@ -147,18 +156,21 @@ def _compare_contents(
             found = _first_differing_tensor(calm, disturbed, tolerance)
         elif zipfile.is_zipfile(calm) and zipfile.is_zipfile(disturbed):
             found = _first_differing_member(calm, disturbed)
+        elif suffix in _PICKLES and same_pickles(calm.read_bytes(), disturbed.read_bytes()):
+            found = None
         elif suffix in _TEXTS:
             found = _first_differing_line(calm, disturbed, tolerance)
         else:
             found = f"it differs from byte {offset} on"
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+    except (*odd, zipfile.BadZipFile, zlib.error):
         # It is not what its name says, so that only its bits can be compared.
         found = f"it differs from byte {offset} on"
     return Comparison(name=name, how=how, difference=found)
 
 
 def _first_differing_line(calm: Path, disturbed: Path, tolerance: float) -> str | None:
-    before, after = (path.read_text().splitlines() for path in (calm, disturbed))
+    whole, found = (path.read_bytes().decode() for path in (calm, disturbed))
+    before, after = (text.removesuffix("\n").split("\n") for text in (whole, found))
     for number, (one, other) in enumerate(zip(before, after, strict=False), start=1):
         words = list(zip(one.split(), other.split(), strict=False))
         same = len(one.split()) == len(other.split()) and bool(tolerance)
@@ -166,6 +178,8 @@ def _first_differing_line(calm: Path, disturbed: Path, tolerance: float) -> str 
             return f"line {number} is {other[:60]!r}, not {one[:60]!r}"
     if len(before) != len(after):
         return f"it has {len(after)} lines, not {len(before)}"
+    if whole.endswith("\n") != found.endswith("\n"):
+        return "only one of them has an end of line at its end"
     return None
 
 
@@ -174,13 +188,30 @@ def _first_differing_member(calm: Path, disturbed: Path) -> str | None:
     import zipfile
 
     with zipfile.ZipFile(calm) as left, zipfile.ZipFile(disturbed) as right:
-        before, after = sorted(left.namelist()), sorted(right.namelist())
-        if before != after:
+        before, after = _members(left), _members(right)
+        if sorted(before) != sorted(after):
             return "the two archives do not hold the same members"
-        for name in before:
-            if left.read(name) != right.read(name):
+        for name in sorted(before):
+            one, other = left.read(before[name]), right.read(after[name])
+            same = same_pickles(one, other) if name.endswith(_PICKLES) else one == other
+            if not same:
                 return f"its member {name!r} differs"
     return None
+
+
+def _members(archive: "zipfile.ZipFile") -> dict[str, str]:
+    """The members by the names to compare them by.
+
+    In a checkpoint of torch all lie below the name that the file had when it was written, which may
+    be a temporary one. The hash that torch keeps beside them is one of how they were written.
+    """
+    names = archive.namelist()
+    roots = {name.partition("/")[0] for name in names}
+    if len(roots) > 1 or f"{min(roots, default='')}/{_TORCH_PICKLE}" not in names:
+        return {name: name for name in names}
+    members = {name.partition("/")[2]: name for name in names}
+    members.pop(_TORCH_ID, None)
+    return members
 
 
 def _first_differing_array(calm: Path, disturbed: Path, tolerance: float) -> str | None:
@@ -218,8 +249,8 @@ def _tensors(path: Path) -> Iterator[tuple[str, Any]]:
         if name != "__metadata__":
             first, last = entry["data_offsets"]
             raw = data[start + first : start + last]
-            # A kind that NumPy has no numbers for is compared by its bytes.
-            yield name, np.frombuffer(raw, kinds.get(entry["dtype"], "u1"))
+            # A kind that NumPy has no numbers for is compared by its bytes, which are no numbers.
+            yield name, np.frombuffer(raw, kinds.get(entry["dtype"], "V1"))
 
 
 def _differing_array(what: str, one: Any, other: Any, tolerance: float) -> str | None:
@@ -229,15 +260,30 @@ def _differing_array(what: str, one: Any, other: Any, tolerance: float) -> str |
         return f"{what} is {other.dtype}{other.shape}, not {one.dtype}{one.shape}"
     if not np.issubdtype(one.dtype, np.number):
         return None if np.array_equal(one, other) else f"{what} differs"
-    left, right = one.astype(complex), other.astype(complex)
-    limit = tolerance * np.maximum(1.0, np.maximum(abs(left), abs(right)))
-    with np.errstate(invalid="ignore"):
-        apart = ~((left == right) | (abs(left - right) <= limit))
-    apart &= ~(np.isnan(left) & np.isnan(right))
+    apart = one != other
+    if np.issubdtype(one.dtype, np.inexact):
+        apart &= ~(np.isnan(one) & np.isnan(other))
+    if tolerance:
+        apart &= ~_within(one, other, tolerance)
     if not apart.any():
         return None
     place = tuple(int(index) for index in np.argwhere(apart)[0])
     return f"{what} differs at {list(place)}: {other[place]!r}, not {one[place]!r}"
+
+
+def _within(one: Any, other: Any, tolerance: float) -> Any:
+    import numpy as np
+
+    kind = np.result_type(one.dtype, np.float64)
+    left, right = one.astype(kind), other.astype(kind)
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = abs(left - right)
+        if np.issubdtype(one.dtype, np.integer):
+            # Floats round large integers. Without a sign, a difference wraps to the right one.
+            large, small = np.maximum(one, other), np.minimum(one, other)
+            distance = large.astype(np.uint64) - small.astype(np.uint64)
+        near = distance <= tolerance * np.maximum(1.0, np.maximum(abs(left), abs(right)))
+    return near & np.isfinite(left) & np.isfinite(right)
 
 
 def _first(found: Iterator[str | None]) -> str | None:

@@ -19,6 +19,7 @@ from outlast.drill.workplace import Workplace
 _FILE = "baseline.json"
 _VERSION = 1
 _START_UP_SHARE_MAX = 0.85
+_SIGN_BEHIND_SHARE_MAX = 0.25
 _RESULT_FROM = 0.9
 
 
@@ -63,10 +64,15 @@ def figures_of(leg: Leg) -> Figures:
     last = [one for one in leg.attempts if one.exit_code == 0]
     started = min(one.started_seconds for one in last)
     seconds = max(one.ended_seconds for one in last) - started
+    sign = _earliest(seconds, ((one, one.sign_seconds) for one in last))
+    hears = _earliest(seconds, ((one, one.hears_seconds) for one in last))
+    if sign is not None and hears is not None and sign - hears > _SIGN_BEHIND_SHARE_MAX * seconds:
+        # It works in silence: what it writes so late is no sign of its start.
+        sign = None
     return Figures(
         seconds=seconds,
-        sign_seconds=_earliest(seconds, ((one, one.sign_seconds) for one in last)),
-        hears_seconds=_earliest(seconds, ((one, one.hears_seconds) for one in last)),
+        sign_seconds=sign,
+        hears_seconds=hears,
         cpu_seconds=sum(one.cpu_seconds for one in last),
         output_lines=sum(one.output_lines for one in last),
         # What is written last is the result.

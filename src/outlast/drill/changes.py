@@ -1,6 +1,8 @@
 """What was written in the folder of a leg, and when: saves as the outside sees them."""
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from outlast.drill.records import Save
@@ -23,7 +25,7 @@ class Changes:
         self._on_save = on_save
         self._began = began
         self._last: dict[str, float] = {}
-        self._saved_at = -QUIET_SECONDS
+        self._saved_at = -math.inf
         self.saves: list[Save] = []
         self.found_any = False
         """Whether the last look found a change of any kind, a journal's too."""
@@ -40,10 +42,7 @@ class Changes:
             if path in self._last or len(self._last) < _PATHS_MAX:
                 self._last[path] = now
         if saved:
-            if now - self._saved_at > QUIET_SECONDS and len(self.saves) < _SAVES_MAX:
-                self.saves.append(Save(at_seconds=now - self._began, path=saved[0]))
-                self._on_save(saved[0])
-            self._saved_at = now
+            self._note(saved[0], now)
         self.found_any = bool(paths)
         return bool(saved)
 
@@ -54,6 +53,18 @@ class Changes:
 
     def close(self) -> None:
         self._watch.close()
+
+    def _note(self, path: str, now: float) -> None:
+        at_seconds = now - self._began
+        if now - self._saved_at <= QUIET_SECONDS:
+            last = self.saves[-1]
+            self.saves[-1] = replace(last, lasted_seconds=at_seconds - last.at_seconds)
+        elif len(self.saves) < _SAVES_MAX:
+            self.saves.append(Save(at_seconds=at_seconds, path=path))
+            self._on_save(path)
+        else:
+            return
+        self._saved_at = now
 
 
 def _is_bookkeeping(path: str) -> bool:

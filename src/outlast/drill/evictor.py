@@ -14,6 +14,7 @@ from outlast.drill.schedule import Clock, Planned, Schedule
 
 _UNKNOWN_START_UP_SECONDS = 0.15
 _START_UP_SECONDS_MIN = 0.01
+_STILL_SAVING_SECONDS = 0.003
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,11 +45,13 @@ class Evictor:
         self._last_strike = -math.inf
         self._armed_at: float | None = None
         self._strike_at: float | None = None
+        self._saving_at = -math.inf
+        self._missed = False
 
     @property
     def waits_for_save(self) -> bool:
-        """Whether the next change in the folder is what it waits for."""
-        return self._armed_at is not None and self._strike_at is None
+        """Whether a change in the folder is what it waits for."""
+        return self._armed_at is not None
 
     def strike_if_due(self, lives: Sequence[Live], *, now: float, saving: bool) -> None:
         """Carry out what is due; `saving` says that something is being written right now."""
@@ -60,6 +63,7 @@ class Evictor:
             self._waiting.pop(0)
             hit = planned.moment is not Moment.SAVE or self._strike_at is not None
             self._armed_at = self._strike_at = None
+            self._missed = False
             self._strike(planned, victim, now=now, hit=hit)
 
     def seconds_to_next(self, lives: Sequence[Live], *, now: float) -> float:
@@ -94,11 +98,17 @@ class Evictor:
             return True
         if self._armed_at is None:
             self._armed_at = now
-        if self._strike_at is None and saving:
-            self._strike_at = now + planned.pause_seconds
-        if self._strike_at is not None:
-            return now >= self._strike_at
-        return now >= self._armed_at + self._habits.patience_seconds
+        if saving:
+            self._saving_at = now
+            if self._strike_at is None:
+                self._strike_at = now + (0.0 if self._missed else planned.pause_seconds)
+        if self._strike_at is not None and now >= self._strike_at:
+            if now - self._saving_at <= _STILL_SAVING_SECONDS:
+                return True
+            # That save was over too soon. The next one is struck at its first sign.
+            self._strike_at = None
+            self._missed = True
+        return self._strike_at is None and now >= self._armed_at + self._habits.patience_seconds
 
     def _into_start_up(self, planned: Planned) -> float:
         whole = self._habits.start_up_seconds or _UNKNOWN_START_UP_SECONDS

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from outlast.drill.errors import DrillError
 from outlast.drill.rows import Cell, Table
 
 _EXAMPLES = 3
@@ -56,6 +57,16 @@ def compare_items(
         doubled_examples=_examples(doubled),
         changed=_first_change(calm, disturbed, columns, same),
     )
+
+
+def check_key(key: str, tables: Sequence[Table]) -> None:
+    """Raise `DrillError` if none of the tables has the column, as after a slip of the pen."""
+    columns = dict.fromkeys(name for table in tables for name in table.columns)
+    if columns and key not in columns:
+        raise DrillError(
+            f"No expected file has a column {key!r}, which --key names.",
+            hint=f"There are: {', '.join(columns)}",
+        )
 
 
 def _key_columns(calm: Table, disturbed: Table, key: str | None) -> tuple[str, ...]:
@@ -126,17 +137,17 @@ def _first_change(
     rest = [name for name in calm.columns if name not in columns and name not in calm.own_numbers]
     if missing := [name for name in rest if name not in disturbed.columns]:
         return f"the column {missing[0]!r} is missing"
-    before: dict[tuple[Cell, ...], list[tuple[Cell, ...]]] = {}
+    before: dict[tuple[Cell, ...], dict[tuple[Cell, ...], None]] = {}
     for key, values in zip(_keys(calm, columns), _keys(calm, rest), strict=True):
-        before.setdefault(key, []).append(values)
+        before.setdefault(key, {})[values] = None
     for key, values in zip(_keys(disturbed, columns), _keys(disturbed, rest), strict=True):
         shown = " ".join(str(cell)[:60] for cell in key)
         if key not in before:
             return f"{shown!r} is not in the undisturbed result"
-        first = before[key][0]
-        if any(all(map(same, known, values)) for known in before[key]):
+        # Equal rows first, at one look: a key that is not unique may have thousands.
+        if values in before[key] or any(all(map(same, known, values)) for known in before[key]):
             continue
-        for name, one, other in zip(rest, first, values, strict=True):
+        for name, one, other in zip(rest, next(iter(before[key])), values, strict=True):
             if not same(one, other):
                 return f"{name!r} of {shown!r} is {_short(other)}, not {_short(one)}"
     return None

@@ -41,4 +41,9 @@ def _case(suite: ElementTree.Element, code: str) -> ElementTree.Element:
 
 def _legal(text: str) -> str:
     """Without what XML cannot hold, however it is written."""
-    return "".join(c if c in "\t\n" or " " <= c < "\ud800" or c > "\udfff" else "?" for c in text)
+    return "".join(c if _is_legal(c) else "?" for c in text)
+
+
+def _is_legal(c: str) -> bool:
+    is_usual = c in "\t\n" or " " <= c < "\ud800"
+    return is_usual or "\ue000" <= c <= "\ufffd" or c >= "\U00010000"

@@ -37,7 +37,8 @@ class Stage:
     """Where and how the command runs in this leg.
 
     `environ` gives the variables of an attempt by its number. `is_done` says whether the work is
-    done, given the work so far in seconds; it is asked when a node leaves with 0 after a notice.
+    done, given the seconds of work of all attempts so far and of the last; None if nothing shows
+    it. It is asked when a node leaves with 0 after a notice.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Stage:
     workers: int
     isolation: Isolation
     habits: Habits
-    is_done: Callable[[float], bool]
+    is_done: Callable[[float, float], bool | None]
     expected_seconds: float | None = None
 
 
@@ -168,7 +169,7 @@ class _Runner:
             return False
         if now - self._looked_at >= _TICK_SECONDS:
             for live in self._lives:
-                outputs.keep_bounded(live.log)
+                live.lines_cut += outputs.keep_bounded(live.log)
         self._looked_at = now
         return self._changes.look(now=now)
 
@@ -258,15 +259,17 @@ class _Runner:
 
     def _on_end(self, live: Live, end: NodeEnd) -> None:
         now = time.monotonic()
+        # What it wrote last is its own, not its successor's.
+        self._changes.look(now=now)
         if live.killed:
-            self._changes.look(now=now)
             live.writing = self._changes.recent(now=now)
             live.torn = torn_among(self._stage.folder, live.writing)
-        left_zero = live.planned is not None and live.planned.notice and end.exit_code == 0
-        work_seconds = self._clocks.seconds(Clock.WORK)
-        unfinished_zero = left_zero and not self._stage.is_done(work_seconds)
+        left_done: bool | None = True
+        if live.heard and end.exit_code == 0:
+            own_seconds = now - live.ready if live.ready is not None else 0.0
+            left_done = self._stage.is_done(self._clocks.seconds(Clock.WORK), own_seconds)
         attempt = live.attempt(end, now=now, began=self._began)
-        eviction = live.eviction(end, now=now, began=self._began, unfinished_zero=unfinished_zero)
+        eviction = live.eviction(end, now=now, began=self._began, left_done=left_done)
         self._attempts.append(attempt)
         if eviction is not None:
             self._evictions.append(eviction)

@@ -13,11 +13,12 @@ from outlast.drill.events import Listener
 from outlast.drill.evictor import Habits
 from outlast.drill.evidence import says_finished
 from outlast.drill.isolation import Isolation
+from outlast.drill.items import check_key
 from outlast.drill.leg import Stage, run_leg
 from outlast.drill.outputs import redacted
 from outlast.drill.plan import Plan
 from outlast.drill.records import Leg
-from outlast.drill.rows import Torn, holds_rows, parse_address, read_tables
+from outlast.drill.rows import Table, Torn, holds_rows, parse_address, read_tables
 from outlast.drill.schedule import Schedule
 from outlast.drill.workplace import Workplace, command_exists
 from outlast.interruption.exit_codes import INTERRUPTED
@@ -61,6 +62,8 @@ class Legs:
         return place
 
     def run(self, place: Workplace, schedule: Schedule, baseline: Baseline | None) -> Leg:
+        if baseline is not None and self._plan.key is not None:
+            check_key(self._plan.key, self._tables(baseline))
         command = place.command(self._plan.command)
         environ = self._environ(place, 0)
         if not command_exists(command[0], place.folder, environ):
@@ -78,7 +81,7 @@ class Legs:
             workers=self._plan.workers,
             isolation=self._isolation,
             habits=self._habits(baseline),
-            is_done=lambda worked: self._is_done(place, baseline, worked),
+            is_done=lambda worked, own: self._is_done(place, baseline, worked, own),
             expected_seconds=None if figures is None else figures.seconds,
         )
         deadline = min(self._deadline, time.monotonic() + self._limit(schedule, baseline))
@@ -120,8 +123,8 @@ class Legs:
     def finished_when(self, place: Workplace) -> bool | None:
         if self._plan.finished_when is None:
             return None
-        done = place.shell(self._plan.finished_when, self._environ(place, 0))
-        return done.returncode == 0
+        code, _ = place.shell(self._plan.finished_when, self._environ(place, 0))
+        return code == 0
 
     def missing(self, place: Workplace) -> list[str]:
         return [
@@ -142,6 +145,14 @@ class Legs:
             for index, (name, path) in enumerate(zip(self._plan.expect, self.paths, strict=True))
         )
 
+    def _tables(self, baseline: Baseline) -> list[Table]:
+        return [
+            table
+            for index, (name, path) in enumerate(zip(self._plan.expect, self.paths, strict=True))
+            if holds_rows(path)
+            for table in read_tables(baseline.artifact(index, path), parse_address(name).selection)
+        ]
+
     def _habits(self, baseline: Baseline | None) -> Habits:
         if baseline is None:
             return Habits(grace_seconds=self._grace_seconds, patience_seconds=_PATIENCE_SECONDS_MIN)
@@ -154,19 +165,29 @@ class Legs:
             needs_handler=figures.hears_seconds is not None,
         )
 
-    def _is_done(self, place: Workplace, baseline: Baseline | None, worked: float) -> bool:
-        """Whether the work is done at this moment, by the best evidence there is."""
+    def _is_done(
+        self, place: Workplace, baseline: Baseline | None, worked: float, own: float
+    ) -> bool | None:
+        """Whether the work is done at this moment, by the best evidence there is; None if none is.
+
+        That all attempts together worked long enough shows nothing of one that starts over.
+        """
         if self._plan.finished_when is not None:
             return self.finished_when(place) is True
-        took_as_long = (
-            baseline is not None and worked >= _DONE_SHARE * baseline.figures.work_seconds
-        )
-        if self._plan.expect:
-            if self.missing(place):
-                return False
-            return baseline is None or took_as_long or self._is_same(place, baseline)
-        told = says_finished(place.folder)
-        return took_as_long if told is None else told
+        if (told := says_finished(place.folder)) is not None:
+            return told
+        if self._plan.expect and self.missing(place):
+            return False
+        if baseline is None:
+            # A file that is there may be half of what it is to be; without one, 0 is the trap.
+            return None if self._plan.expect else False
+        if self._plan.expect and self._is_same(place, baseline):
+            return True
+        enough = _DONE_SHARE * baseline.figures.work_seconds
+        if worked < enough:
+            return False
+        # A worker leaves when the queue is empty, whoever did the work.
+        return True if own >= enough or self._plan.workers > 1 else None
 
     def _is_same(self, place: Workplace, baseline: Baseline) -> bool:
         try:

@@ -36,6 +36,7 @@ class Live:
     cut_at_save: bool = False
     writing: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
+    lines_cut: int = 0
 
     @property
     def is_up(self) -> bool:
@@ -83,15 +84,18 @@ class Live:
             ended=self.why_ended(end.exit_code),
             exit_code=end.exit_code,
             cpu_seconds=end.cpu_seconds,
-            output_lines=outputs.count_lines(self.log),
+            output_lines=self.lines_cut + outputs.count_lines(self.log),
             output_tail=outputs.tail(self.log),
             eviction=self.planned.number if self.planned else None,
         )
 
     def eviction(
-        self, end: NodeEnd, *, now: float, began: float, unfinished_zero: bool
+        self, end: NodeEnd, *, now: float, began: float, left_done: bool | None = True
     ) -> Eviction | None:
-        """The record of the eviction that ended it, if one did."""
+        """The record of the eviction that ended it, if one did.
+
+        `left_done` says whether the work was done when it left with 0; None if nothing shows it.
+        """
         if self.planned is None or self.told is None:
             return None
         return Eviction(
@@ -110,7 +114,8 @@ class Live:
             killed=self.killed and end.exit_code == _SIGKILLED,
             exit_code=end.exit_code,
             work_seconds=max(0.0, self.told - self.ready) if self.ready is not None else 0.0,
-            unfinished_zero=unfinished_zero,
+            unfinished_zero=left_done is False,
+            unproven_zero=left_done is None,
             writing=self.writing,
             torn=self.torn,
         )

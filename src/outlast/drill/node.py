@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from outlast.drill import outputs
 from outlast.drill.isolation import Isolation
 from outlast.drill.records import Handling
 
@@ -46,6 +47,7 @@ class Node:
         log: Path,
     ) -> None:
         self._isolation = isolation
+        self._log = log
         self._main: int | None = None
         self._killed = False
         self._end: NodeEnd | None = None
@@ -77,9 +79,10 @@ class Node:
         code = os.waitstatus_to_exitcode(status)
         # Python would wait for the process itself otherwise.
         self._process.returncode = code
-        if self._killed and self._isolation.namespace and code == _UNSHARE_FAILED:
-            # unshare cannot die of the SIGKILL that its child died of.
-            code = -signal.SIGKILL
+        if self._isolation.namespace and code == _UNSHARE_FAILED:
+            # unshare cannot die of the SIGKILL that its child died of, ours or the kernel's.
+            if self._killed or outputs.says_killed(self._log):
+                code = -signal.SIGKILL
         left_behind = 0 if self._isolation.namespace else self._kill_rest()
         self._end = NodeEnd(
             exit_code=code if code >= 0 else 128 - code,

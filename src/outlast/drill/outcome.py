@@ -19,6 +19,7 @@ class Outcome:
     `baseline` is None without one, or if it was recorded earlier; `figures` has what counts of it.
     `disturbed` is None if the command failed even undisturbed. `runs` are those of this library, as
     their journals tell them, and `steps_lost` what each eviction cost them, by its number.
+    `evictions_planned` is None if only their rate was given.
     """
 
     outlast_version: str
@@ -31,7 +32,7 @@ class Outcome:
     isolation: str
     verdicts: tuple[Verdict, ...]
     not_judged: tuple[NotJudged, ...]
-    evictions_planned: int
+    evictions_planned: int | None
     figures: Figures | None
     baseline: Leg | None
     disturbed: Leg | None
@@ -48,6 +49,13 @@ class Outcome:
     @property
     def evictions_landed(self) -> int:
         return self.disturbed.landed if self.disturbed is not None else 0
+
+    @property
+    def evictions_told(self) -> str:
+        """How many landed, of how many if a number was planned."""
+        if self.evictions_planned is None:
+            return f"{self.evictions_landed:,}"
+        return f"{self.evictions_landed:,} of {self.evictions_planned:,}"
 
     @property
     def steps_lost(self) -> Mapping[int, int]:

@@ -45,6 +45,14 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
     return ""
 
 
+def says_killed(log: Path) -> bool:
+    """Whether the namespace says that process 1 was killed from outside the drill."""
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace").rpartition(_OURS)[2].count("\n") == 1
+    return False
+
+
 def count_lines(log: Path) -> int:
     lines = 0
     with contextlib.suppress(OSError), log.open("rb") as file:
@@ -53,17 +61,20 @@ def count_lines(log: Path) -> int:
     return lines
 
 
-def keep_bounded(log: Path) -> None:
-    """Cut off the beginning of a log that has grown too long.
+def keep_bounded(log: Path) -> int:
+    """Cut off the beginning of a log that has grown too long. Gives the number of lines cut off.
 
     If killed: the log may be empty. Its writers append, so they go on at its new end.
     """
     with contextlib.suppress(OSError):
         if log.stat().st_size <= BYTES_MAX:
-            return
+            return 0
+        lines = count_lines(log)
         with log.open("rb") as file:
             file.seek(-_TAIL_BYTES, os.SEEK_END)
             last = file.read()
         os.truncate(log, 0)
         with log.open("ab") as file:
             file.write(last)
+        return lines - last.count(b"\n")
+    return 0

@@ -69,6 +69,8 @@ class Plan:
             raise _wrong("every", str(self.every), "A trace sets the times already.")
         if not self.baseline and self.recording is not None:
             raise _wrong("recording", str(self.recording), "It is for a baseline.")
+        if self.recording is not None and self.recording.is_file():
+            raise _wrong("recording", str(self.recording), "A folder is expected.")
 
     def _check_numbers(self) -> None:
         if self.evictions is not None and not 1 <= self.evictions <= EVICTIONS_MAX:

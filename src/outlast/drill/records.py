@@ -86,8 +86,9 @@ class Eviction:
 
     `hit` says whether the hostile moment was met. `left_seconds` is the time from the notice to the
     end. `killed` says that its time was up. `work_seconds` is the work that the attempt had done by
-    then. `unfinished_zero` says that it left with exit code 0 before the work was done. `writing`
-    names what was written just before a kill, `torn` what of it no longer reads as its own format.
+    then. `unfinished_zero` says that it left with exit code 0 before the work was done,
+    `unproven_zero` that it left with 0 and nothing shows whether the work was done. `writing` names
+    what was written just before a kill, `torn` what of it no longer reads as its own format.
     """
 
     number: int
@@ -105,6 +106,7 @@ class Eviction:
     exit_code: int
     work_seconds: float
     unfinished_zero: bool = False
+    unproven_zero: bool = False
     writing: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
 
@@ -120,10 +122,19 @@ class Eviction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Save:
-    """Something was written in the folder of the leg, after a pause without."""
+    """Something was written in the folder of the leg, after a pause without.
+
+    `lasted_seconds` is the time to the last write before the next pause. It may be one long save or
+    many short ones.
+    """
 
     at_seconds: float
     path: str
+    lasted_seconds: float = 0.0
+
+    @property
+    def until_seconds(self) -> float:
+        return self.at_seconds + self.lasted_seconds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

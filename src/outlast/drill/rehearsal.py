@@ -6,6 +6,7 @@ the nodes vanish where the system ties them to us, and a folder of temporary fil
 
 import os
 import random
+import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,11 +28,12 @@ from outlast.drill.records import NEVER_HEARD, Leg, LegEnd
 from outlast.drill.report import Report
 from outlast.drill.schedule import Loss, Schedule
 from outlast.drill.trace import read_losses
-from outlast.drill.verdicts import Facts, NotJudged, Verdict, judge
+from outlast.drill.verdicts import Facts, NotJudged, Verdict, judge, times
 from outlast.drill.workplace import Workplace, drill_folder
 
 _TRIES_MAX = 3
 _SHORTER = 0.85
+_MISSING_FILE = re.compile(r"no such file|not found|can't open|no module named", re.IGNORECASE)
 
 
 def drill(
@@ -164,9 +166,12 @@ class _Rehearsal:
             said = f"Even undisturbed, it was not done after {leg.seconds:.1f} s. Give it more"
             said += " --timeout, or less to do."
         else:
-            said = f"Even undisturbed, it failed {len(leg.attempts)} times, the last time with exit"
-            said += f" code {leg.attempts[-1].exit_code}."
-            if self._plan.workdir is None:
+            last = leg.attempts[-1]
+            said = (
+                f"Even undisturbed, it failed {times(len(leg.attempts))}, the last time with exit"
+            )
+            said += f" code {last.exit_code}."
+            if self._plan.workdir is None and _MISSING_FILE.search(last.output_tail):
                 said += " It ran in an empty folder: --workdir . gives it a copy of this one."
         verdict = Verdict(code="not-finished", ok=False, reason=said)
         return self._report((verdict,), (), baseline=leg)
@@ -238,7 +243,11 @@ class _Rehearsal:
         facts: Facts | None = None,
     ) -> Report:
         plan = self._plan
-        planned = EVICTIONS if plan.evictions is None else plan.evictions
+        planned: int | None = EVICTIONS if plan.evictions is None else plan.evictions
+        if facts is not None:
+            planned = facts.needed
+        if plan.every is not None and plan.evictions is None:
+            planned = None
         return Report(
             outlast_version=__version__,
             command=tuple(map(redacted, plan.command)),
@@ -250,7 +259,7 @@ class _Rehearsal:
             isolation=self._isolation.name,
             verdicts=verdicts,
             not_judged=not_judged,
-            evictions_planned=planned if facts is None else facts.needed,
+            evictions_planned=planned,
             figures=None if facts is None else facts.figures,
             baseline=baseline,
             disturbed=None if facts is None else facts.leg,

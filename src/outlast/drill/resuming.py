@@ -15,10 +15,8 @@ from outlast.drill.records import Attempt
 
 _GOOD_PART = 0.35
 _AS_LONG = 0.75
-_AS_MANY = 0.9
 _ALL = 0.98
 _CPU_BOUND = 0.5
-_LINES_MIN = 5
 _LINES_MANY = 20
 
 
@@ -67,18 +65,19 @@ def _started_over_by_time(facts: Facts, figures: Figures, finisher: Attempt) -> 
     if earlier < _GOOD_PART * work:
         said = f"The earlier attempts had worked only {format_duration(earlier)}."
         return NotJudged(code="started-over", reason=said)
-    begun = finisher.ready_seconds
-    if begun is None:
-        begun = finisher.started_seconds + figures.start_up_seconds
-    took = finisher.ended_seconds - begun
+    # Not from when it was seen to be ready: a sign of the first start may not come again.
+    took = max(0.0, finisher.seconds - figures.start_up_seconds)
     limit = max(_AS_LONG * work, work - earlier / 2)
     said = f"The last attempt worked {format_duration(took)}; an undisturbed one works "
     said += f"{format_duration(work)}, and earlier ones had worked {format_duration(earlier)}."
     did_all = _printed_all(figures, finisher) and took >= work / 2
-    if (took < limit and not did_all) or _did_less(figures, finisher):
+    done_before = min(1.0, earlier / work)
+    if (took < limit and not did_all) or _did_less(figures, finisher, done_before):
         return Verdict(code="started-over", ok=True, reason=said)
     if figures.saves == 0:
         said += " It wrote nothing before its end: save, and resume from it."
+    elif not any(save.at_seconds < finisher.started_seconds for save in facts.leg.saves):
+        said += " Nothing had been saved by then: save more often."
     else:
         said += " It started over: resume from what was saved."
     return Verdict(code="started-over", ok=False, reason=said)
@@ -90,11 +89,11 @@ def _printed_all(figures: Figures, finisher: Attempt) -> bool:
     return many and finisher.output_lines >= _ALL * figures.output_lines
 
 
-def _did_less(figures: Figures, finisher: Attempt) -> bool:
+def _did_less(figures: Figures, finisher: Attempt, done_before: float) -> bool:
     """Whether it clearly did less than the whole work, however long it took on a busy machine."""
     printed_less = (
-        figures.output_lines >= _LINES_MIN
-        and finisher.output_lines < _AS_MANY * figures.output_lines
+        figures.output_lines >= _LINES_MANY
+        and finisher.output_lines < (1 - done_before / 2) * figures.output_lines
     )
     computed_less = (
         figures.cpu_seconds > _CPU_BOUND * figures.seconds

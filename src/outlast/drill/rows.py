@@ -74,12 +74,15 @@ def read_tables(path: Path, selection: str) -> list[Table]:
             table = _read_cells(path, _CELLS[suffix])
     except UnicodeDecodeError as error:
         raise Torn(f"it is not text at byte {error.start}") from error
+    except csv.Error as error:
+        raise Torn(str(error)) from error
     return [_select(table, selection)]
 
 
 def _read_json_lines(path: Path) -> Table:
     objects: list[Mapping[str, object]] = []
-    lines = path.read_text(encoding="utf-8").splitlines()
+    # Not by splitlines(), which knows ends of line that may stand within a string of JSON.
+    lines = path.read_text(encoding="utf-8").split("\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -114,7 +117,17 @@ def _read_cells(path: Path, delimiter: str) -> Table:
 
 
 def _is_header(row: Sequence[str]) -> bool:
-    return len(set(row)) == len(row) and not any(re.fullmatch(r"[-+.\deE]*", one) for one in row)
+    """Names that differ, none of them a number. The first may be empty, as pandas leaves it."""
+    names = row[1:] if len(row) > 1 and not row[0] else row
+    return len(set(row)) == len(row) and all(names) and not any(map(_is_number, names))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _select(table: Table, selection: str) -> Table:

@@ -24,7 +24,7 @@ def _lines(report: Outcome) -> Iterator[str]:
         command = f"{command[: _COMMAND_CHARACTERS_MAX - 3]}..."
     yield f"drill of: {command}"
     yield (
-        f"{report.evictions_landed} of {report.evictions_planned} evictions, grace"
+        f"{report.evictions_told} evictions, grace"
         f" {report.grace_seconds:g} s, seed {report.seed}, each node a {report.isolation}"
     )
     if report.figures is not None:
@@ -117,6 +117,7 @@ def _verdict(mark: str, code: str, reason: str) -> list[str]:
 
 def _conclusion(report: Outcome) -> str:
     if report.survived:
-        return f"survived {report.evictions_landed} evictions"
+        landed = report.evictions_landed
+        return f"survived {landed} eviction{'' if landed == 1 else 's'}"
     codes = ", ".join(verdict.code for verdict in report.verdicts if not verdict.ok)
     return f"did NOT survive: {codes}"

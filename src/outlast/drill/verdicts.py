@@ -11,8 +11,9 @@ from outlast.drill.facts import Facts, NotJudged, Verdict
 from outlast.drill.records import NEVER_HEARD, Attempt, Ended, Eviction, Handling, LegEnd
 from outlast.drill.resuming import started_over
 
-__all__ = ["Facts", "NotJudged", "Verdict", "judge"]
+__all__ = ["Facts", "NotJudged", "Verdict", "judge", "times"]
 
+_LEFTOVERS_SHARE = 0.4
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "busybox"})
 # What programs say when they read a file that was cut off.
 _TORN_WORDS = re.compile(
@@ -71,8 +72,8 @@ def _killed(facts: Facts) -> Verdict | NotJudged:
     slowest = max(one.left_seconds for one in fair)
     said = f"It left {len(fair)} of {len(fair)} times, at the latest after {slowest:.2f} s of "
     said += f"{facts.grace_seconds:g} s."
-    if unfair := len(given) - len(fair):
-        said += f" {unfair} more came in its start-up, before it could hear them."
+    if too_early := sum(one.handling in NEVER_HEARD for one in given if one not in fair):
+        said += f" In its start-up it could not hear {too_early} more."
     return Verdict(code="killed", ok=True, reason=said)
 
 
@@ -82,7 +83,8 @@ def _why_killed(eviction: Eviction) -> str:
     if eviction.handling is Handling.DEFAULT and eviction.process in _SHELLS:
         return (
             f"Process 1 is the shell {eviction.process!r}, which passes no signal on. Start the"
-            " program with `exec`, or put `outlast exec --` in front."
+            " program with `exec`, or put `outlast exec --` in front; a script that does the work"
+            " itself needs a `trap`."
         )
     if eviction.handling is Handling.DEFAULT:
         return (
@@ -148,13 +150,13 @@ def _why_not_finished(facts: Facts) -> str | None:
     if leg.end is LegEnd.CRASH_LOOP:
         last = max(leg.attempts, key=lambda one: one.ended_seconds)
         return (
-            f"It failed {len(_crashed(facts))} times by itself, which is more than a Job's back-off"
-            f" limit: {_last_line(last)}"
+            f"It failed {times(len(_crashed(facts)))} by itself, which is more than a Job's"
+            f" back-off limit: {_last_line(last)}"
         )
     if leg.end is LegEnd.TIMED_OUT:
         return (
             f"It was not done after {format_duration(leg.seconds)}. If it makes no progress between"
-            " evictions, save more often; else give it more --timeout."
+            " evictions, save more often; else drill it with fewer --evictions, or more --timeout."
         )
     if facts.finished_when is False:
         return "The job ended with exit code 0, but --finished-when says that it is not finished."
@@ -205,7 +207,7 @@ def _not_identical(facts: Facts) -> Verdict | NotJudged:
             said += f" It first went apart at {facts.hashes.divergence}."
         elif not one.items and one.torn is None:
             said += " Save and restore all state, random generators and the position in the data"
-            said += " too."
+            said += " too, and keep times and host names out of the result."
         elif any(item.changed and not (item.lost or item.doubled) for item in one.items):
             said += " If that is no part of the result, say behind '#' what is."
         return Verdict(code="not-identical", ok=False, reason=said)
@@ -229,6 +231,11 @@ def _not_identical_by_hashes(facts: Facts) -> Verdict | NotJudged:
 
 
 def _inconclusive(facts: Facts) -> Verdict | NotJudged:
+    if unproven := [one for one in facts.leg.evictions if one.unproven_zero]:
+        said = f"Attempt {unproven[0].attempt} left with exit code 0 after SIGTERM, and nothing"
+        said += " shows whether the work was done by then. Name what does: --expect FILE, with a"
+        said += " baseline, or --finished-when TEST."
+        return Verdict(code="inconclusive", ok=False, reason=said)
     landed = facts.leg.landed
     if landed >= facts.needed:
         said = f"All {landed} evictions landed."
@@ -237,9 +244,26 @@ def _inconclusive(facts: Facts) -> Verdict | NotJudged:
         said = f"Only {landed} of {facts.needed} evictions landed, because the job had ended."
         return NotJudged(code="inconclusive", reason=said)
     said = f"Only {landed} of {facts.needed} evictions landed before the job was done in"
-    said += f" {format_duration(facts.leg.work_seconds)} of work. Give it more to do, or fewer"
-    said += " --evictions."
+    said += f" {format_duration(facts.leg.work_seconds)} of work."
+    if _found_leftovers(facts):
+        said += " Undisturbed it took far longer, so it seems to have found what that run left"
+        said += " outside its folder. Keep all state below {dir}, or clean it up with --reset."
+    else:
+        said += " Give it more to do, or fewer --evictions."
     return Verdict(code="inconclusive", ok=False, reason=said)
+
+
+def _found_leftovers(facts: Facts) -> bool:
+    first = facts.leg.attempts[0]
+    return (
+        facts.figures is not None
+        and first.ended is Ended.FINISHED
+        and first.seconds < _LEFTOVERS_SHARE * facts.figures.seconds
+    )
+
+
+def times(count: int) -> str:
+    return f"{count} time" if count == 1 else f"{count} times"
 
 
 def _noticed(facts: Facts) -> list[Eviction]:

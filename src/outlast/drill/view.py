@@ -13,6 +13,7 @@ from outlast._base.durations import format_duration
 from outlast.drill import events
 from outlast.drill.board import outcome_of
 from outlast.drill.events import DrillEvent, Listener
+from outlast.drill.schedule import EVICTIONS_MAX
 
 
 @contextlib.contextmanager
@@ -39,7 +40,10 @@ def line_of(event: DrillEvent) -> str | None:
         case events.LegStarted(evictions_planned=0):
             said = "running undisturbed ..."
         case events.LegStarted():
-            said = f"running with {event.evictions_planned:,} evictions ..."
+            # With a rate alone, it goes on until the job is done.
+            is_open = event.evictions_planned == EVICTIONS_MAX
+            number = "" if is_open else f"{event.evictions_planned:,} "
+            said = f"running with {number}evictions ..."
         case events.EvictionSent():
             what = "SIGTERM" if event.notice else "no notice"
             said = f"eviction {event.number} of attempt {event.attempt}: {what}"

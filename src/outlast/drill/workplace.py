@@ -7,6 +7,7 @@ folder stays, under the system's folder for temporary files.
 import contextlib
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ from outlast.drill import outputs
 from outlast.drill.errors import DrillError
 
 _SHELL_SECONDS_MAX = 120.0
+_BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 _SCRIPTS = frozenset({".py", ".sh", ".pl", ".rb", ".js", ".jl", ".R", ".pyz"})
 
 
@@ -27,7 +29,9 @@ def drill_folder(keep: Path | None) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix="outlast-drill-"))
     else:
         folder = keep.absolute()
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and not folder.is_dir():
+            raise DrillError(f"What to keep, {str(keep)!r}, is no folder.", hint="Name a new one.")
+        if folder.exists() and any(folder.iterdir()):
             raise DrillError(
                 f"The folder to keep, {str(keep)!r}, is not empty.", hint="Name a new one."
             )
@@ -91,26 +95,42 @@ class Workplace:
         """
         for path in map(self.path, expected):
             if path.is_dir() and not path.is_symlink():
-                if self.folder not in path.parents:
-                    raise DrillError(
-                        f"{str(path)!r} is a folder outside the folder of the leg.",
-                        hint="Let the command write below {dir}, or name single files.",
-                    )
+                self._refuse_folder_elsewhere(path)
                 _remove_tree(path)
             else:
-                path.unlink(missing_ok=True)
+                for suffix in ("", *_BESIDE_DATABASE):
+                    path.with_name(path.name + suffix).unlink(missing_ok=True)
 
     def keep_outside(self, expected: Sequence[str]) -> None:
         """Copy aside what the next leg would write over. If killed: copies may be missing."""
         for index, name in enumerate(expected):
             path = self.path(name)
-            if self.folder in path.parents:
+            if self._is_inside(path):
                 continue
+            if path.is_dir():
+                self._refuse_folder_elsewhere(path)
             for suffix in ("", "-wal"):
                 beside = path.with_name(path.name + suffix)
                 if beside.is_file():
                     (self.kept / str(index)).mkdir(exist_ok=True)
                     shutil.copy2(beside, self.kept / str(index) / beside.name)
+
+    def _is_inside(self, path: Path) -> bool:
+        """Whether it really lies below the folder of the leg, whatever `..` and links say."""
+        return self.folder.resolve() in path.resolve().parents
+
+    def _refuse_folder_elsewhere(self, path: Path) -> None:
+        if self._is_inside(path):
+            return
+        if path.resolve() == self.folder.resolve():
+            raise DrillError(
+                "The whole folder of the leg is more than a result.",
+                hint="Name the files or the folder in it that are to be compared.",
+            )
+        raise DrillError(
+            f"{str(path)!r} is a folder outside the folder of the leg.",
+            hint="Let the command write below {dir}, or name single files.",
+        )
 
     def artifact(self, index: int, expected: str) -> Path:
         """Where the content of an expected file is to be read after the leg."""
@@ -118,32 +138,42 @@ class Workplace:
         aside = self.kept / str(index) / path.name
         return aside if aside.exists() else path
 
-    def shell(self, script: str, environ: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-        """Run a line of shell in the folder of the leg."""
-        try:
-            return subprocess.run(
+    def shell(self, script: str, environ: Mapping[str, str]) -> tuple[int, str]:
+        """Run a line of shell in the folder of the leg: its exit code, and what it printed.
+
+        What it leaves in the background lives on, unless the drill is stopped meanwhile.
+        """
+        # Not a pipe: that would be waited for as long as anybody in the background has it open.
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(
                 ["sh", "-c", self.expand(script)],
                 cwd=self.folder,
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=output,
                 stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=_SHELL_SECONDS_MAX,
-                check=False,
+                start_new_session=True,
             )
-        except subprocess.TimeoutExpired as error:
-            raise DrillError(
-                f"{outputs.redacted(script)!r} did not end within {_SHELL_SECONDS_MAX:g} s.",
-                hint="It should only test, or clean up.",
-            ) from error
+            try:
+                code = process.wait(_SHELL_SECONDS_MAX)
+            except BaseException as error:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                if not isinstance(error, subprocess.TimeoutExpired):
+                    raise
+                raise DrillError(
+                    f"{outputs.redacted(script)!r} did not end within {_SHELL_SECONDS_MAX:g} s.",
+                    hint="It should only test, or clean up.",
+                ) from error
+            output.seek(0)
+            return code, output.read().decode(errors="replace")
 
     def reset(self, script: str, environ: Mapping[str, str]) -> None:
-        done = self.shell(script, environ)
-        if done.returncode != 0:
-            last = done.stdout.strip()[-400:] or "It printed nothing."
-            said = f"The reset {script!r} failed with exit code {done.returncode}: {last}"
+        code, printed = self.shell(script, environ)
+        if code != 0:
+            last = printed.strip()[-400:] or "It printed nothing."
+            said = f"The reset {script!r} failed with exit code {code}: {last}"
             raise DrillError(
                 outputs.redacted(said),
                 hint="It runs in the folder of the leg, before each leg.",
@@ -169,10 +199,11 @@ def _is_program(word: str, *, is_first: bool) -> bool:
 def _copy(source: Path, target: Path) -> None:
     if not source.is_dir():
         raise DrillError(f"{str(source)!r} is no folder.", hint="Give --workdir a folder.")
-    if target.is_relative_to(source.absolute()):
+    if target.parent.resolve().is_relative_to(source.resolve()):
         raise DrillError(
-            f"The folder to keep lies in the folder {str(source)!r} that is to be copied.",
-            hint="Keep the drill elsewhere.",
+            f"The folder of the drill, {str(target.parent)!r}, lies in the folder {str(source)!r} "
+            "that is to be copied.",
+            hint="Keep the drill elsewhere: another --keep, or another TMPDIR.",
         )
     try:
         shutil.copytree(source, target, symlinks=True)

@@ -1,6 +1,7 @@
 """What happened in each attempt: events, written as they come, and what follows from them."""
 
-from outlast.journal.derive import AttemptSummary, Ending, Grace, Summary, summarise
+from outlast.journal.attempt import Ending, Grace
+from outlast.journal.derive import AttemptSummary, Summary, summarise
 from outlast.journal.events import (
     AttemptStarted,
     Dropped,

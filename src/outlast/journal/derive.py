@@ -3,58 +3,17 @@
 A kill leaves no line of its own behind: an attempt that neither left nor finished was killed, if a
 later one followed, and its last lines may be missing. So the steps a kill cost are those known to
 have been done: at least so many. Times come from the clocks of several machines, and a clock set
-back makes no negative duration.
+back makes no negative duration. A line whose numbers cannot be is as good as a garbled one.
 """
 
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
-from functools import cached_property
-from typing import TypeVar
 
-from outlast.journal.events import (
-    AttemptStarted,
-    Dropped,
-    Event,
-    Failed,
-    Fenced,
-    Finished,
-    Interrupted,
-    Left,
-    NoticeArrived,
-    Resumed,
-    Saved,
-    SaveFailed,
-)
+from outlast.journal.attempt import Attempt, Ending, Grace, believed, seconds_between
+from outlast.journal.events import Dropped, Resumed, Saved, SaveFailed
 from outlast.journal.reader import AttemptRecord
-
-E = TypeVar("E", bound=Event)
-
-
-class Ending(StrEnum):
-    """How an attempt ended."""
-
-    FINISHED = "finished"
-    ANNOUNCED = "announced"
-    """A notice came. The process left, or was killed on its way."""
-    KILLED = "killed"
-    """It stopped without a word, and a later attempt followed."""
-    FAILED = "failed"
-    FENCED = "fenced"
-    LEFT = "left"
-    """It left by itself, without a notice and without an error."""
-    OPEN = "open"
-    """The newest attempt, so far without an end: it runs, or nobody has followed it yet."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Grace:
-    """How much of the time between a notice and its deadline was used."""
-
-    used_seconds: float
-    given_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +38,9 @@ class AttemptSummary:
     grace: Grace | None
     waited_seconds: float
     """From the end of the attempt before to the start of this one."""
+    starting_seconds: float
+    """From its first event until it began its first step: loading, and warming up. All its time if
+    it did none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,8 +50,9 @@ class Summary:
     `interruptions_missed` are those of the announced ones that did not end with their work saved.
     `goodput` is the time that the kept steps took, of the whole time from the first start to the
     last event, waiting included. `save_overhead` is the time that saves took from the loop, of the
-    running time. `step_seconds` is the mean, saves left out. `save_seconds` and `stall_seconds` are
-    medians; `bytes_per_second` counts new bytes over the time until they were durable.
+    running time. `step_seconds` is the mean, starts and saves left out. `save_seconds`,
+    `stall_seconds` and `resume_seconds`, the loading of a checkpoint alone, are medians;
+    `bytes_per_second` counts new bytes over the time until they were durable.
     """
 
     attempts: tuple[AttemptSummary, ...]
@@ -129,12 +92,12 @@ def summarise(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> Sum
     `is_live`: the newest attempt may still be running, so that having no end says nothing yet. A
     process that has just taken over knows better, and says false.
     """
-    views = [_View(record) for record in attempts]
-    summaries = _summaries(views, is_live=is_live)
+    views = [Attempt(believed(record)) for record in attempts]
+    step_seconds = _step_seconds(views)
+    summaries = _summaries(views, is_live=is_live, step_seconds=step_seconds or 0.0)
     saved = [event for view in views for event in view.all(Saved)]
     losses = [summary.steps_lost for summary in summaries]
     steps_done = _steps_kept(summaries)
-    step_seconds = _step_seconds(views)
     running_seconds = sum(summary.seconds for summary in summaries)
     total_seconds = _total_seconds(views)
     useful_seconds = steps_done * (step_seconds or 0.0)
@@ -176,102 +139,9 @@ def summarise(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> Sum
     )
 
 
-class _View:
-    """One attempt's events, asked by kind."""
-
-    def __init__(self, record: AttemptRecord) -> None:
-        self.record = record
-        self.events = record.events
-        self.steps = [(step, event) for event in self.events if (step := _step(event)) is not None]
-
-    def all(self, kind: type[E]) -> list[E]:
-        return [event for event in self.events if isinstance(event, kind)]
-
-    def has(self, *kinds: type[Event]) -> bool:
-        return any(isinstance(event, kinds) for event in self.events)
-
-    @cached_property
-    def started(self) -> datetime | None:
-        return min((event.at for event in self.events), default=None)
-
-    @cached_property
-    def ended(self) -> datetime | None:
-        return max((event.at for event in self.events), default=None)
-
-    @cached_property
-    def first_step(self) -> int | None:
-        """Where it began; None if it was over before it said so and before it did anything."""
-        resumed = [event.step for event in self.all(Resumed)]
-        if resumed:
-            return resumed[-1]
-        told = [e.resumed_from for e in self.all(AttemptStarted) if e.resumed_from is not None]
-        if told:
-            return told[-1]
-        return 0 if self.steps else None
-
-    @cached_property
-    def last_step(self) -> int:
-        return max((step for step, _ in self.steps), default=self.first_step or 0)
-
-    @property
-    def saved_step(self) -> int | None:
-        return max((event.step for event in self.all(Saved)), default=None)
-
-    def ending(self, *, may_run: bool) -> Ending:
-        if self.has(Finished):
-            return Ending.FINISHED
-        if self.has(Fenced):
-            return Ending.FENCED
-        if self.has(Failed):
-            return Ending.FAILED
-        if self.has(Left):
-            return self._ending_by_leaving()
-        if may_run:
-            return Ending.OPEN
-        return Ending.ANNOUNCED if self.has(NoticeArrived, Interrupted) else Ending.KILLED
-
-    def _ending_by_leaving(self) -> Ending:
-        if self.has(NoticeArrived, Interrupted):
-            return Ending.ANNOUNCED
-        return Ending.LEFT if self.all(Left)[-1].exit_code == 0 else Ending.FAILED
-
-    @property
-    def kept_all(self) -> bool:
-        saved = self.all(Saved)
-        return any(event.final or event.step >= self.last_step for event in saved) or (
-            self.last_step == self.first_step
-        )
-
-    @property
-    def grace(self) -> Grace | None:
-        notices = self.all(NoticeArrived)
-        if not notices or self.ended is None:
-            return None
-        used_seconds = _seconds_between(notices[0].at, self.ended)
-        return Grace(used_seconds=used_seconds, given_seconds=notices[0].seconds_left)
-
-    def loop_time(self) -> tuple[int, float]:
-        """The steps done and the seconds they took, without what saves took from them."""
-        first = self.first_step
-        if first is None or self.last_step <= first or self.started is None:
-            return 0, 0.0
-        begun = next((event.at for event in self.all(Resumed)), self.started)
-        reached = next(event.at for step, event in self.steps if step == self.last_step)
-        # A final save comes after the last step, so its stall is no part of the time up to there.
-        saves = sum(e.stall_seconds + e.slow_seconds for e in self.all(Saved) if not e.final)
-        return self.last_step - first, max(0.0, _seconds_between(begun, reached) - saves)
-
-
-def _step(event: Event) -> int | None:
-    """How many steps were done then, as far as the event says so."""
-    # The steps of a resume were done by an earlier attempt.
-    if isinstance(event, Resumed):
-        return None
-    step = getattr(event, "step", None)
-    return step if isinstance(step, int) else None
-
-
-def _summaries(views: Sequence[_View], *, is_live: bool) -> tuple[AttemptSummary, ...]:
+def _summaries(
+    views: Sequence[Attempt], *, is_live: bool, step_seconds: float
+) -> tuple[AttemptSummary, ...]:
     summaries: list[AttemptSummary] = []
     frontier = 0
     for number, view in enumerate(views, start=1):
@@ -286,7 +156,7 @@ def _summaries(views: Sequence[_View], *, is_live: bool) -> tuple[AttemptSummary
                 ending=view.ending(may_run=is_live and number == len(views)),
                 started=view.started,
                 ended=view.ended,
-                seconds=_seconds_between(view.started, view.ended),
+                seconds=seconds_between(view.started, view.ended),
                 first_step=first,
                 last_step=view.last_step,
                 saved_step=view.saved_step,
@@ -295,6 +165,7 @@ def _summaries(views: Sequence[_View], *, is_live: bool) -> tuple[AttemptSummary
                 kept_all=view.kept_all,
                 grace=view.grace,
                 waited_seconds=_waited_seconds(summaries, view),
+                starting_seconds=view.starting_seconds(step_seconds),
             )
         )
     return tuple(summaries)
@@ -319,30 +190,26 @@ def _steps_kept(summaries: Sequence[AttemptSummary]) -> int:
     return 0
 
 
-def _waited_seconds(earlier: Sequence[AttemptSummary], view: _View) -> float:
+def _waited_seconds(earlier: Sequence[AttemptSummary], view: Attempt) -> float:
     ends = [summary.ended for summary in earlier if summary.ended is not None]
-    return _seconds_between(ends[-1], view.started) if ends else 0.0
+    return seconds_between(ends[-1], view.started) if ends else 0.0
 
 
-def _step_seconds(views: Sequence[_View]) -> float | None:
+def _step_seconds(views: Sequence[Attempt]) -> float | None:
     times = [view.loop_time() for view in views]
+    if not any(steps for steps, _ in times):
+        times = [view.whole_loop_time() for view in views]
     return _ratio(sum(seconds for _, seconds in times), sum(steps for steps, _ in times))
 
 
-def _total_seconds(views: Sequence[_View]) -> float:
+def _total_seconds(views: Sequence[Attempt]) -> float:
     starts = list(_known(view.started for view in views))
     ends = list(_known(view.ended for view in views))
-    return _seconds_between(min(starts, default=None), max(ends, default=None))
+    return seconds_between(min(starts, default=None), max(ends, default=None))
 
 
 def _known(times: Iterator[datetime | None]) -> Iterator[datetime]:
     return (time for time in times if time is not None)
-
-
-def _seconds_between(start: datetime | None, end: datetime | None) -> float:
-    if start is None or end is None:
-        return 0.0
-    return max(0.0, (end - start).total_seconds())
 
 
 def _median(values: Sequence[float]) -> float | None:

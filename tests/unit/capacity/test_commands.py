@@ -6,13 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import date
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from outlast.capacity.price import PriceError, PriceUnknown, parse_prices
-from outlast.capacity.traces import TraceError
+from outlast.capacity.traces import Polarity, TraceError
 from outlast.capacity.workload import Workload
 from outlast.cli.format import Format
 from outlast.cli.learn import learn
@@ -99,6 +98,41 @@ def test_plan_sweeps_and_draws(workload_file: Path, tmp_path: Path, capsys: Capt
     assert svg.read_text().startswith("<svg")
 
 
+def test_plan_sweeps_what_the_file_lacks_and_past_what_cannot_be(
+    workload_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    html = tmp_path / "sweep.html"
+    workload_file.write_text(TRAINING.replace("work: {hours: 38}", "deadline: 20h"))
+
+    plan(workload_file, sweep="work.hours=10,30", html=html, today=TODAY, runs=200)
+    out, err = capsys.readouterr()
+    plan(workload_file, sweep="work.hours=10,30", today=TODAY, runs=200, format=Format.JSON)
+    found = json.loads(capsys.readouterr().out)
+
+    assert "warning: Without the sweep there is no plan:" in err
+    assert "30          impossible" in out
+    assert "work.hours=30: The deadline is in 20.0 h" in out
+    assert "What if work.hours were different" in html.read_text()
+    assert [point["tier"] is None for point in found["sweep"]["points"]] == [False, True]
+
+
+def test_plan_takes_prices_in_another_currency(
+    workload_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    mine, half = tmp_path / "mine.csv", tmp_path / "half.csv"
+    head = "machine,accelerator,count,location,tier,price,currency,date,source\n"
+    spot = "g2-standard-24,nvidia-l4,2,us-central1,spot,1.10,EUR,2026-08-30,contract\n"
+    mine.write_text(head + spot + spot.replace("spot,1.10", "on-demand,1.90"))
+    half.write_text(head + spot)
+
+    plan(workload_file, prices=[mine], today=TODAY, runs=200, format=Format.JSON)
+    options = json.loads(capsys.readouterr().out)["options"]
+
+    assert {option["cost"]["currency"] for option in options} == {"EUR"}
+    with pytest.raises(PriceError, match="nothing converts them"):
+        plan(workload_file, prices=[half], today=TODAY, runs=200)
+
+
 def test_plan_takes_the_lives_of_a_trace_or_another_law(
     workload_file: Path, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -121,6 +155,37 @@ def test_plan_takes_the_lives_of_a_trace_or_another_law(
         plan(workload_file, trace=dull)
 
 
+def test_plan_takes_the_waits_of_a_trace_too(
+    workload_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    trace = tmp_path / "trace.json"
+    data = ([1] * 60 + [0] * 120) * 20
+    trace.write_text(json.dumps({"metadata": {"gap_seconds": 60}, "data": data}))
+
+    def waiting(polarity: Polarity) -> tuple[str, str]:
+        plan(workload_file, trace=trace, polarity=polarity, runs=300, format=Format.JSON)
+        [told] = [
+            (row["value"], row["origin"])
+            for row in json.loads(capsys.readouterr().out)["assumptions"]
+            if row["name"] == "spot: mean wait for a node"
+        ]
+        return told
+
+    assert waiting(Polarity.AVAILABLE) == ("2.1 h", "given")
+    assert waiting(Polarity.PREEMPTED) == ("60.0 min", "given")
+
+
+def test_plan_tells_what_was_repaired_in_a_trace(
+    workload_file: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    trace = tmp_path / "counts.txt"
+    trace.write_text(counts_trace(5, hours=12, backwards=3))
+
+    plan(workload_file, trace=trace, today=TODAY, runs=300)
+
+    assert "warning: 3 of" in capsys.readouterr().err
+
+
 def test_plan_warns_of_old_prices_on_stderr_alone(workload_file: Path, capsys: Captured) -> None:
     plan(workload_file, today=date(2026, 12, 24), runs=200, format=Format.JSON)
 
@@ -136,11 +201,27 @@ def test_plan_warns_of_old_prices_on_stderr_alone(workload_file: Path, capsys: C
         (lambda file: plan(file, runs=0), "--runs is 0"),
         (lambda file: plan(file, svg=file), "--svg draws a sweep"),
         (lambda file: plan(file, sweep="x"), "--sweep takes key=from..to"),
-        (lambda file: plan(file, flex_multiplier=Decimal(0)), "multiplier for flex-start"),
+        (lambda file: plan(file, sweep="nodes=1,2", svg=Path("x.png")), "does not end in .svg"),
+        (lambda file: plan(file, html=Path("no/such/x.html")), "x.html' could not be written"),
+        (lambda file: plan(file, flex_multiplier="0"), "multiplier for flex-start"),
+        (lambda file: plan(file, flex_multiplier="abc"), "flex-start is 'abc'"),
+        (lambda file: plan(file, seed=-1), "seed is -1"),
         (lambda file: plan(file, overrides=["deadline=1h"]), "the work alone takes 38.0 h"),
         (lambda file: plan(file, prices=[file]), "lacks the columns"),
     ],
-    ids=["set", "runs", "svg", "sweep", "multiplier", "deadline", "prices"],
+    ids=[
+        "set",
+        "runs",
+        "svg",
+        "sweep",
+        "png",
+        "html",
+        "multiplier",
+        "no multiplier",
+        "seed",
+        "deadline",
+        "prices",
+    ],
 )
 def test_plan_refuses_what_cannot_be(
     call: Callable[[Path], None], words: str, workload_file: Path
@@ -189,6 +270,16 @@ def test_prices_older_than_90_days_are_warned_of(capsys: Captured) -> None:
     assert "91 days old" in capsys.readouterr().err
 
 
+def test_prices_of_a_day_to_come_have_no_age_and_are_warned_of(capsys: Captured) -> None:
+    prices(["g2-standard-4", "us-central1", "spot"], today=date(2026, 1, 1))
+    out, err = capsys.readouterr()
+    prices(["g2-standard-4", "spot"], today=date(2026, 1, 1), format=PriceFormat.JSON)
+
+    assert "2026-08-21  -  " in out
+    assert "warning: A price is of 2026-08-21, and today is 2026-01-01." in err
+    assert json.loads(capsys.readouterr().out)["prices"][0]["age_days"] is None
+
+
 def test_an_imported_catalogue_can_be_handed_to_other_commands(
     tmp_path: Path, capsys: Captured
 ) -> None:
@@ -221,6 +312,10 @@ def test_prices_refuse_what_cannot_be(tmp_path: Path) -> None:
         prices(import_=catalogue)
     with pytest.raises(OutlastError, match="go with --import"):
         prices(source="me")
+    with pytest.raises(OutlastError, match="--import and --prices exclude each other"):
+        prices(import_=catalogue, date=TODAY, prices=[catalogue])
+    with pytest.raises(PriceError, match="multiplier for flex-start is 'nan'"):
+        prices(flex_multiplier="nan")
     with pytest.raises(PriceError, match="cannot be read"):
         prices(import_=tmp_path / "no.csv", date=TODAY)
 
@@ -280,6 +375,73 @@ def test_simulate_prints_and_draws(traces: list[Path], tmp_path: Path, capsys: C
     assert svg.read_text().startswith("<svg")
 
 
+def test_simulate_says_what_its_tables_are_of(
+    traces: list[Path], tmp_path: Path, capsys: Captured
+) -> None:
+    quiet, html = tmp_path / "quiet.json", tmp_path / "out.html"
+    quiet.write_text(f'{{"metadata": {{"gap_seconds": 3600}}, "data": {[1] * 12}}}')
+
+    simulate(quiet, work="2h", deadline="4h", unannounced=0.5, html=html)
+
+    out = capsys.readouterr().out
+    assert "1 machines, none of which was lost; " in out
+    assert "The deadline, over 9 runs, with no loss announced:" in out
+    assert "The deadline, over 9 runs, with no loss announced:" in html.read_text()
+
+
+@pytest.mark.parametrize("keywords", [{}, {"restart": "90s", "save": "1h"}, {"restart": "10d"}])
+def test_simulate_shows_a_trace_on_which_no_work_can_last(
+    keywords: dict[str, str], tmp_path: Path, capsys: Captured
+) -> None:
+    short = tmp_path / "short.json"
+    short.write_text('{"metadata": {"gap_seconds": 60}, "data": [1, 1, 0, 1, 0]}')
+
+    simulate(short, **keywords)  # type: ignore[arg-type]
+    table = capsys.readouterr().out
+    simulate(short, format=Format.JSON, **keywords)  # type: ignore[arg-type]
+    rows = json.loads(capsys.readouterr().out)["traces"][0]["policies"]
+
+    assert "0.0%              -          -" in table
+    assert all(row["of_best_fixed"] is None and row["of_oracle"] is None for row in rows)
+
+
+def test_no_fixed_interval_is_better_than_the_best_even_if_saves_cost_nothing(
+    traces: list[Path], capsys: Captured
+) -> None:
+    simulate(traces[0], save="0s", interval=["500ms"], format=Format.JSON)
+
+    rows = json.loads(capsys.readouterr().out)["traces"][0]["policies"]
+    assert all(row["of_best_fixed"] <= 1 for row in rows if row["interval_seconds"] is not None)
+
+
+def test_simulate_takes_prices_of_ones_own(
+    traces: list[Path], tmp_path: Path, capsys: Captured
+) -> None:
+    mine = tmp_path / "mine.csv"
+    mine.write_text(
+        "machine,accelerator,count,location,tier,price,currency,date,source\n"
+        "a4-highgpu-8g,nvidia-b200,8,us-central1,on-demand,80,USD,2026-08-30,contract\n"
+    )
+    wanted = {"work": "3h", "deadline": "5h", "machine": "a4-highgpu-8g"}
+
+    simulate(traces[1], prices=[mine], **wanted)  # type: ignore[arg-type]
+
+    assert "USD" in capsys.readouterr().out
+    with pytest.raises(PriceUnknown, match="has no on-demand price"):
+        simulate(traces[1], **wanted)  # type: ignore[arg-type]
+    with pytest.raises(OutlastError, match="--prices goes with --machine"):
+        simulate(traces[1], prices=[mine])
+
+
+def test_simulate_names_the_flag_that_is_missing(traces: list[Path]) -> None:
+    with pytest.raises(OutlastError) as caught:
+        simulate(traces[1], work="2h")
+    assert caught.value.hint == "Add --deadline 10h."
+    with pytest.raises(OutlastError) as caught:
+        simulate(traces[1], deadline="2h")
+    assert caught.value.hint == "Add --work 8h."
+
+
 def test_simulate_gives_the_same_numbers_for_the_same_seed(
     traces: list[Path], capsys: Captured
 ) -> None:
@@ -298,6 +460,9 @@ def test_simulate_gives_the_same_numbers_for_the_same_seed(
         ({"unannounced": 1.5}, "--unannounced is 1.5"),
         ({"rounds": 0}, "--rounds is 0"),
         ({"every": "0s"}, "a duration above 0"),
+        ({"seed": -1}, "--seed is -1"),
+        ({"svg": Path("x.png")}, "'x.png' does not end in .svg"),
+        ({"html": Path("no/such/x.html")}, "'no/such/x.html' could not be written: No such file"),
         ({"work": "2h"}, "--work and --deadline go together"),
         ({"work": "5h", "deadline": "4h"}, "too short"),
         ({"work": "20h", "deadline": "40h"}, "which is less than the deadline"),

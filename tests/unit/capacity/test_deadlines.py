@@ -86,6 +86,80 @@ def test_no_policy_beats_the_bound_of_the_oracle(name: str) -> None:
                 assert bound <= cost + 1e-9
 
 
+def pool_of(*lives: tuple[float, float], hours: float) -> Pool:
+    """Machines by the hours of their starts and ends."""
+    events = [(start, "add", index) for index, (start, _) in enumerate(lives)]
+    events += [(end, "remove", index) for index, (_, end) in enumerate(lives)]
+    events += [(hours, "add", len(lives))]
+    lines = [f"{round(at * 3_600_000)},{what},n{who}" for at, what, who in sorted(events)]
+    return Pool(parse_trace("\n".join(lines), name="lives"))
+
+
+def test_the_bound_holds_where_waiting_for_a_longer_life_is_cheaper() -> None:
+    pool = pool_of((0, 10), (0, 0.1), (0.1, 11.2), hours=26.7)
+    task = Task(
+        work_seconds=9 * HOUR,
+        deadline_seconds=26 * HOUR,
+        interval_seconds=9 * HOUR,
+        save_seconds=1,
+        changeover_seconds=2 * HOUR,
+    )
+    prices = {"spot_price": 0.6, "on_demand_price": 1.0}
+
+    bound = cost_bound(pool, task, start_seconds=0, **prices)
+    costs = [
+        replay_deadline(pool, task, DeadlinePolicy.GREEDY, start_seconds=0, seed=seed).cost(
+            **prices
+        )
+        for seed in range(8)
+    ]
+
+    # One machine does it all, in 9 h, a changeover and a save.
+    assert bound == pytest.approx((11 + 1 / 3600) * 0.6)
+    assert bound <= min(costs) < 6.7
+
+
+def test_the_bound_takes_only_machines_that_are_worth_their_changeover() -> None:
+    data = [1, 1, 0, 1, 0, 1, 1, 1, 1, 0]
+    pool = Pool(parse_trace(f'{{"metadata": {{"gap_seconds": 1000}}, "data": {data}}}', name="t"))
+    task = Task(
+        work_seconds=9000,
+        deadline_seconds=10_000,
+        interval_seconds=500,
+        save_seconds=0,
+        changeover_seconds=600,
+    )
+
+    bound = cost_bound(pool, task, start_seconds=0, spot_price=0.5, on_demand_price=1.0)
+
+    # The lives of 4000 s and 2000 s save more than their 600 s cost, that of 1000 s does not.
+    on_spot = 4000 + 2000
+    assert bound * HOUR == pytest.approx(on_spot * 0.5 + (9000 - on_spot + 2 * 600) * 1.0)
+
+
+def test_the_bound_holds_on_random_pools() -> None:
+    chance = random.Random(23)
+    for _ in range(150):
+        lives = []
+        for _ in range(chance.randint(1, 12)):
+            start = chance.uniform(0, 30)
+            lives.append((start, start + chance.choice([0.1, 1, 4, 12]) * chance.uniform(0.5, 1.5)))
+        pool = pool_of(*lives, hours=60)
+        task = Task(
+            work_seconds=chance.uniform(0.5, 10) * HOUR,
+            deadline_seconds=30 * HOUR,
+            interval_seconds=chance.choice([600.0, HOUR, 9 * HOUR]),
+            save_seconds=chance.choice([0.0, 60.0]),
+            changeover_seconds=chance.choice([0.0, 300.0, 2 * HOUR]),
+        )
+        prices = {"spot_price": chance.uniform(0.1, 1.1), "on_demand_price": 1.0}
+        bound = cost_bound(pool, task, start_seconds=0, **prices)
+
+        for policy in DeadlinePolicy:
+            cost = kept_by(policy, pool, task).cost(**prices)
+            assert bound <= cost + 1e-9, (lives, task, policy)
+
+
 def test_always_on_demand_is_one_machine_from_start_to_end() -> None:
     task = task_of(work_hours=6)
 

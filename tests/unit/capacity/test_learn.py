@@ -1,6 +1,9 @@
 """What runs have shown becomes the workload file's own figures; nothing unseen is claimed."""
 
+import subprocess
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -71,12 +74,24 @@ def test_what_was_not_seen_is_not_claimed() -> None:
 
     assert learned.measured == {}
     assert learned.interval.seconds == 10
+    assert learned.size is None
     assert changed_text(FILE, learned, name="w") == FILE
-    assert workload_diff(FILE, learned, name="w") == ""
+    assert workload_diff(FILE, FILE, name="w") == ""
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 1e308, 4e8])
+def test_what_a_workload_file_cannot_hold_is_not_claimed(seconds: float) -> None:
+    seen = replace(SEEN, restarts_seconds=[seconds])
+
+    learned = learn(seen)
+
+    assert learned.restart is None
 
 
 def changed(text: str, learned: Learned | None = None) -> str:
-    return changed_text(text, learned or learn(SEEN), name="workload.yaml")
+    result = changed_text(text, learned or learn(SEEN), name="workload.yaml")
+    assert result is not None
+    return result
 
 
 def test_the_file_gets_the_figures_and_keeps_its_comments() -> None:
@@ -89,22 +104,14 @@ def test_the_file_gets_the_figures_and_keeps_its_comments() -> None:
     assert workload.checkpoint and workload.checkpoint.size == 7169 * 2**20
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        "measured:\n  save: 1h\n  # a note\n  grace: 30s\n",
-        "measured: {save: 1h, grace: 30s}\n",
-        "measured:\n\n  save: 1h\n\n",
-    ],
-    ids=["block", "flow", "gaps"],
-)
-def test_figures_that_are_there_are_replaced_where_they_stand(block: str) -> None:
-    text = changed(f"{FILE}{block}retries: 5\n")
+def test_figures_that_are_there_are_replaced_where_they_stand() -> None:
+    text = changed(f"{FILE}measured:\n  save: 1h\n  # a note\n  grace: 30s\nretries: 5\n")
 
     workload = Workload.parse(text, name="w")
     assert workload.measured.save == timedelta(seconds=30)
     assert workload.retries == 5
     assert text.count("measured:") == 1
+    assert "  # a note\n" in text
     assert changed(text) == text
 
 
@@ -118,8 +125,25 @@ def test_what_nobody_measured_anew_stays() -> None:
     assert workload.measured.unannounced == 0
 
 
-def test_the_diff_can_be_read_and_applied() -> None:
-    diff = workload_diff(FILE.rstrip("\n"), learn(SEEN), name="workload.yaml")
+@pytest.mark.parametrize(
+    "text",
+    [
+        FILE,
+        FILE.rstrip("\n"),
+        FILE.replace("\n", "\r\n"),
+        f"{FILE}measured: {{save: 1h}}",
+        f'{FILE}command: [a, "b\u2028c"]\n',
+    ],
+    ids=["plain", "no newline at the end", "CRLF", "one more line", "odd separators"],
+)
+def test_the_diff_can_be_applied_by_patch(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "the workload.yaml"
+    file.write_bytes(text.encode())
 
-    assert diff.startswith("--- workload.yaml\n+++ workload.yaml, as measured\n")
-    assert "+  between_interruptions: 5h\n" in diff
+    diff = workload_diff(text, changed(text), name=file.name)
+
+    assert diff.startswith("--- the workload.yaml\tas it is\n+++ the workload.yaml\tas measured\n")
+    subprocess.run(
+        ["patch", "-p0", "--binary"], input=diff.encode(), cwd=tmp_path, check=True, timeout=10
+    )
+    assert file.read_bytes().decode() == changed(text)

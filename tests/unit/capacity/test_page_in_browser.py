@@ -32,6 +32,7 @@ def test_the_page_fits_a_phone_in_dark_mode_and_asks_for_nothing(tmp_path: Path)
         width = tab.evaluate("document.documentElement.scrollWidth")
         paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
         charts = tab.locator("svg.chart").count()
+        value = tab.locator("tr", has_text="restart").locator("td").nth(1).bounding_box()
         browser.close()
 
     assert asked == [path.as_uri()]
@@ -39,3 +40,4 @@ def test_the_page_fits_a_phone_in_dark_mode_and_asks_for_nothing(tmp_path: Path)
     assert width <= 360
     assert paper == "rgb(22, 24, 27)"
     assert charts == 2
+    assert value is not None and value["x"] + value["width"] <= 360

@@ -12,7 +12,7 @@ from outlast.capacity.interruptions import Exponential, Weibull
 from outlast.capacity.options import Option
 from outlast.capacity.plan import Plan, plan
 from outlast.capacity.plan_report import plan_json, plan_page
-from outlast.capacity.price import Price, PriceTable, PriceUnknown, built_in_prices
+from outlast.capacity.price import Price, PriceError, PriceTable, PriceUnknown, built_in_prices
 from outlast.capacity.vocabulary import Tier
 from outlast.capacity.workload import Workload
 
@@ -105,8 +105,30 @@ def test_a_ci_workload_without_accelerators_is_planned_without_prices() -> None:
 def test_work_that_cannot_resume_never_goes_to_spot() -> None:
     made = planned(checkpoint="null")
 
+    assert made.tier is Tier.FLEX_START
+    assert made.cost_expected is not None and made.chosen.is_possible
     for tier in (Tier.SPOT, Tier.HYBRID):
         assert "cannot resume" in (option(made, tier).why_not or "")
+
+
+def test_a_ci_job_that_cannot_resume_stays_where_nothing_is_evicted() -> None:
+    text = without("accelerator", without("checkpoint", TRAINING.replace("training", "ci")))
+
+    made = planned(text, resumable="false", work__hours="2")
+
+    assert made.tier is Tier.ON_DEMAND
+    assert made.chosen.is_possible and made.chosen.finish
+
+
+def test_work_that_cannot_resume_must_fit_into_its_lease_with_its_start() -> None:
+    made = planned(checkpoint="null", work__hours="168")
+    shorter = planned(checkpoint="null", work__hours="167")
+
+    flex = option(made, Tier.FLEX_START)
+    assert made.tier is Tier.ON_DEMAND
+    assert "takes longer than a flex-start node lives: 7.0 d" in (flex.why_not or "")
+    assert flex.finish is None
+    assert shorter.tier is Tier.FLEX_START
 
 
 def test_a_tier_that_the_file_names_is_kept_and_what_stands_against_it_is_said() -> None:
@@ -127,7 +149,7 @@ def test_an_estimated_price_never_overturns_a_rule_but_is_mentioned() -> None:
     assert flex.is_estimate and flex.cost and spot.cost
     assert flex.cost.expected < spot.cost.expected
     assert made.tier is Tier.SPOT
-    assert any("flex-start may be cheaper still" in reason for reason in made.reasons)
+    assert any(reason.startswith("Flex-start may be cheaper still") for reason in made.reasons)
 
 
 def test_a_real_flex_start_price_below_spot_overturns_the_rule_and_says_so() -> None:
@@ -225,6 +247,54 @@ def test_many_crews_even_out_their_luck() -> None:
     assert spread(many) < spread(one)
 
 
+def test_items_are_not_split() -> None:
+    text = without("checkpoint", TRAINING.replace("training", "sweep"))
+    eight = planned(text, work="{items: 30, seconds_per_item: 3600}", parallelism="8")
+    many = planned(text, work="{items: 10, seconds_per_item: 3600}", parallelism="100")
+    ten = planned(text, work="{items: 10, seconds_per_item: 3600}", parallelism="10")
+
+    finish = option(eight, Tier.ON_DEMAND).finish
+    assert finish is not None and timedelta(hours=4) < finish.p50 < timedelta(hours=4.2)
+    assert (eight.crews, many.crews) == (8, 10)
+    finish, cost = option(many, Tier.ON_DEMAND).finish, option(many, Tier.ON_DEMAND).cost
+    assert finish is not None and finish.p50 > timedelta(hours=1)
+    assert cost == option(ten, Tier.ON_DEMAND).cost
+    with pytest.raises(PlanError, match=r"the work alone takes 4\.0 h: 6\.0 min too long"):
+        planned(
+            text,
+            work="{items: 30, seconds_per_item: 3600}",
+            parallelism="8",
+            deadline="3h54m",
+        )
+
+
+def test_pods_without_work_in_the_last_round_are_not_paid_for() -> None:
+    text = without("checkpoint", TRAINING.replace("training", "sweep"))
+    nine = planned(text, work="{items: 10, seconds_per_item: 3600}", parallelism="9")
+    one = planned(text, work="{items: 10, seconds_per_item: 3600}")
+
+    spread, alone = option(nine, Tier.ON_DEMAND).cost, option(one, Tier.ON_DEMAND).cost
+    assert spread is not None and alone is not None
+    assert alone.expected < spread.expected < alone.expected * Decimal("1.05")
+
+
+def test_what_is_of_one_pod_is_called_so_and_the_whole_is_drawn() -> None:
+    text = without("checkpoint", TRAINING.replace("training", "sweep"))
+    made = planned(text, work="{items: 32, seconds_per_item: 3600}", parallelism="8")
+
+    spot = made.chosen
+    assert any("expected for each of the 8 Pods" in reason for reason in made.reasons)
+    assert "means for one of 8 Pods" in plan_page(made)
+    assert spot.finish and spot.cost and spot.finish_spread and spot.cost_spread
+    assert spot.finish_spread.quantile(0.95) == pytest.approx(
+        spot.finish.p95.total_seconds(), rel=0.01
+    )
+    assert spot.cost_spread.quantile(0.95) == pytest.approx(float(spot.cost.p95), rel=0.01)
+    four = planned(nodes="4").chosen
+    assert four.cost and four.cost_spread
+    assert four.cost_spread.quantile(0.95) == pytest.approx(float(four.cost.p95), rel=0.01)
+
+
 def test_measured_figures_replace_assumed_ones() -> None:
     measured = workload(
         measured="{save: 20s, stall: 2s, restart: 90s, between_interruptions: 12h, "
@@ -236,9 +306,34 @@ def test_measured_figures_replace_assumed_ones() -> None:
     assert (found.save_seconds, found.stall_seconds, found.restart_seconds) == (20, 2, 90)
     assert (found.mean_seconds, found.unannounced_share) == (12 * 3600, 0.1)
     assert (found.grace_seconds, found.wait_seconds[Tier.SPOT]) == (28, 40)
+    assert assume(measured, spot_wait_seconds=7.0).wait_seconds[Tier.SPOT] == 7
     origins = {figure.name: figure.origin.value for figure in found.figures}
     assert origins["a save, until durable"] == "measured"
     assert origins["on-demand: mean wait for a node"] == "assumed"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "origin"),
+    [
+        ({}, "assumed"),
+        ({"cluster.shutdown_window": "120s"}, "given"),
+        ({"grace": "10s"}, "given"),
+        ({"measured.grace": "28s"}, "measured"),
+    ],
+    ids=["default", "window", "grace", "measured"],
+)
+def test_a_grace_that_nobody_gave_is_assumed(overrides: dict[str, str], origin: str) -> None:
+    found = assume(Workload.parse(TRAINING, name="w", overrides=overrides))
+
+    assert {one.name: one.origin for one in found.figures}["Spot: grace"] == origin
+
+
+def test_a_server_has_no_saves_and_is_never_done() -> None:
+    made = planned(kind="serving", work="null", checkpoint="null")
+
+    assert not any("save" in figure.name for figure in made.figures)
+    assert all(one.finish is None for one in made.options)
+    assert made.cost_expected is not None
 
 
 def test_another_law_of_lifetimes_changes_the_spread_and_not_the_mean_alone() -> None:
@@ -295,6 +390,41 @@ def test_a_grace_period_too_short_is_told_with_numbers() -> None:
     assert not any("grace" in w for w in planned(checkpoint__size="100MiB").warnings)
 
 
+def test_a_final_save_that_mostly_fits_is_not_called_lost() -> None:
+    made = planned(checkpoint__size="1126MiB")
+
+    [told] = [warning for warning in made.warnings if "grace" in warning]
+    assert "is tight for a final save: it takes about 12 s, and 15 s are given" in told
+    assert "fits in about 83% of all cases" in told
+
+
+def test_an_interval_in_steps_is_not_silently_ignored() -> None:
+    made = planned(checkpoint__interval="500")
+
+    assert any("checkpoint.interval is 500 steps" in warning for warning in made.warnings)
+    assert any("reckoned to save after every" in reason for reason in made.reasons)
+    assert not any("steps" in w for w in planned(checkpoint__interval="10m").warnings)
+
+
+def test_a_price_missing_for_one_tier_is_not_called_missing_for_all() -> None:
+    made = planned(accelerator="{type: nvidia-b200, count: 8}", tier="on-demand")
+
+    assert any("No on-demand price is known for a4-highgpu-8g" in w for w in made.warnings)
+
+
+def test_a_hybrid_needs_both_quotas() -> None:
+    made = planned(deadline="60h", cluster__quota="{on_demand: 0}")
+    both = planned(deadline="60h", cluster__quota="{on_demand: 1, preemptible: 1}")
+    without_it = planned(
+        deadline="60h", cluster__quota="{on_demand: 0}", hybrid__order="[spot, flex-start]"
+    )
+
+    [told] = [warning for warning in made.warnings if "quota" in warning]
+    assert told.endswith("the on-demand quota is 0. Ask for more quota.")
+    assert sum("quota is 1" in warning for warning in both.warnings) == 2
+    assert not any("quota" in warning for warning in without_it.warnings)
+
+
 def test_the_quota_and_a_single_allocation_are_watched() -> None:
     over = planned(
         accelerator="{type: nvidia-h100-80gb, count: 8}",
@@ -321,6 +451,39 @@ def test_a_bucket_in_another_region_is_told_of() -> None:
     assert not any("bucket" in w for w in near.warnings)
 
 
+@pytest.mark.parametrize(
+    ("location", "is_near"),
+    [
+        ("us-central1", True),
+        ("us-central1-a", True),
+        ("NAM4", True),
+        ("us-east1", False),
+        ("eur4", False),
+        ("asia", False),
+    ],
+)
+def test_a_bucket_may_be_in_a_pair_of_regions_or_in_a_zone(location: str, is_near: bool) -> None:
+    made = plan(workload(), runs=RUNS, bucket_location=location)
+
+    assert any("bucket" in warning for warning in made.warnings) is not is_near
+
+
+@pytest.mark.parametrize("location", ["blah", "", "us-centrall1"])
+def test_a_location_that_no_bucket_has_is_refused(location: str) -> None:
+    with pytest.raises(PlanError, match=f"is '{location}', which no bucket has"):
+        plan(workload(), runs=RUNS, bucket_location=location)
+
+
+def test_a_claim_is_in_no_bucket() -> None:
+    made = plan(
+        workload(checkpoint__url="file:///mnt/runs", storage="{mount: /mnt/runs}"),
+        runs=RUNS,
+        bucket_location="eu",
+    )
+
+    assert not any("bucket" in warning for warning in made.warnings)
+
+
 def test_the_pending_threshold_is_named() -> None:
     assert any("Pending for longer than 15.0 min" in w for w in planned().warnings)
     assert any("longer than 6.0 h" in w for w in planned(tier="flex-start").warnings)
@@ -332,6 +495,12 @@ def test_a_lease_shorter_than_the_work_is_told_of() -> None:
 
     assert any("must resume on the next one" in warning for warning in made.warnings)
     assert option(made, Tier.FLEX_START).interruptions == 1
+
+
+def test_a_lease_that_the_saves_overrun_is_told_of() -> None:
+    made = planned(interruptible="false", work__hours="120", max_run="5d")
+
+    assert any("longer than a flex-start node lives, 5.0 d" in w for w in made.warnings)
 
 
 # Bad input
@@ -351,6 +520,17 @@ def test_a_deadline_with_a_date_is_counted_from_now() -> None:
     assert made.deadline == timedelta(days=4)
     with pytest.raises(PlanError, match="the work alone takes"):
         plan(workload(deadline="2026-11-16T01:00:00Z"), runs=RUNS, now=now)
+    with pytest.raises(PlanError, match=r"The deadline was 24\.0 h ago"):
+        plan(workload(deadline="2026-11-15T00:00:00Z"), runs=RUNS, now=now)
+
+
+def test_a_time_without_its_zone_and_a_seed_below_zero_are_refused() -> None:
+    naive = datetime(2026, 11, 16, tzinfo=UTC).replace(tzinfo=None)
+
+    with pytest.raises(PlanError, match=r"now is datetime\.datetime\(2026.*without its zone"):
+        plan(workload(deadline="2026-11-20T00:00:00Z"), now=naive)
+    with pytest.raises(PlanError, match=r"The seed is -1"):
+        plan(workload(), seed=-1)
 
 
 def test_negative_hours_are_refused() -> None:
@@ -370,8 +550,13 @@ def test_work_without_a_size_is_refused() -> None:
     [
         ({"cluster.location": "us-centrall1"}, "Did you mean 'us-central1'"),
         ({"machine": "g2-standart-24", "accelerator": "null"}, "'g2-standard-24'"),
+        ({"accelerator": "null", "cluster.location": "us-centrall1"}, "'us-central1'"),
+        (
+            {"accelerator": "{type: nvidia-tesla-v100}", "cluster.location": "mars-east1"},
+            "'asia-east1'",
+        ),
     ],
-    ids=["region", "machine"],
+    ids=["region", "machine", "region without prices", "no region at all"],
 )
 def test_an_unknown_machine_or_region_brings_the_nearest_names(
     overrides: dict[str, str], words: str
@@ -380,6 +565,23 @@ def test_an_unknown_machine_or_region_brings_the_nearest_names(
         plan(Workload.parse(TRAINING, name="w", overrides=overrides), runs=RUNS)
 
     assert words in (caught.value.hint or "")
+
+
+def test_a_region_is_known_where_no_accelerator_is_sold() -> None:
+    assert planned(accelerator="null", cluster__location="europe-southwest1-b").tier is Tier.SPOT
+
+
+def test_prices_in_two_currencies_are_not_compared() -> None:
+    def in_euros(tier: Tier) -> Price:
+        price = own("g2-standard-24", tier, "1.5")
+        return Price(**{**{n: getattr(price, n) for n in Price.__slots__}, "currency": "EUR"})
+
+    both = built_in_prices().replaced_by([in_euros(Tier.SPOT), in_euros(Tier.ON_DEMAND)])
+    made = plan(workload(), prices=both, runs=RUNS)
+
+    assert made.chosen.cost and made.chosen.cost.currency == "EUR"
+    with pytest.raises(PriceError, match="nothing converts them"):
+        plan(workload(), prices=built_in_prices().replaced_by([in_euros(Tier.SPOT)]), runs=RUNS)
 
 
 def test_an_empty_price_table_is_no_reason_to_guess() -> None:
@@ -406,6 +608,23 @@ def test_the_page_needs_nothing_from_outside_and_escapes_everything() -> None:
     assert "prefers-color-scheme: dark" in html
     assert 'name="viewport"' in html
     assert html.count("<svg") == 2
+
+
+def test_what_is_ruled_out_is_told_in_words_beside_the_table() -> None:
+    html = plan_page(planned(checkpoint="null"))
+
+    assert "<li>spot: It cannot resume, so every eviction would start it anew.</li>" in html
+    assert 'class="number">It cannot' not in html
+
+
+def test_a_round_price_is_written_out_in_json() -> None:
+    prices = built_in_prices().replaced_by([own("g2-standard-24", Tier.ON_DEMAND, "90.00")])
+
+    content = plan_json(plan(workload(), prices=prices, runs=RUNS))
+
+    rows = content["prices"]
+    assert isinstance(rows, list)
+    assert "90" in [row["per_hour"] for row in rows]
 
 
 def test_the_json_has_the_agreed_names() -> None:

@@ -58,9 +58,8 @@ def test_in_a_pool_the_next_machine_is_taken_at_once() -> None:
     gaps = [after.start_seconds - before.end_seconds for before, after in pairwise(stays)]
     assert sum(gap == 0 for gap in gaps) > 0.8 * len(gaps)
     assert pool.follow(0.0, seed=4) == stays
-    assert pool.take(0.0, None).end_seconds >= max(
-        pool.take(0.0, random.Random(seed)).end_seconds for seed in range(30)
-    )
+    taken = {pool.take(0.0, random.Random(seed)).end_seconds for seed in range(30)}
+    assert len(taken) > 1
 
 
 def test_one_loss_worked_by_hand() -> None:

@@ -15,7 +15,9 @@ from outlast.capacity.price import (
     PriceUnknown,
     age_days,
     built_in_prices,
+    check_currency,
     format_prices,
+    parse_multiplier,
     parse_prices,
     read_prices,
     region_of,
@@ -146,7 +148,10 @@ def test_the_age_is_that_of_the_oldest() -> None:
         (f"{HEAD}\n{ROW.replace('0.42', 'NaN')}", "t:2: A price is a number"),
         (f"{HEAD}\n{ROW.replace('spot', 'cheap')}", "tier is 'cheap'"),
         (f"{HEAD}\n{ROW.replace('USD', '$')}", "three letters such as USD"),
-        (f"{HEAD}\n{ROW.replace('2026-08-21', 'yesterday')}", "t:2: "),
+        (f"{HEAD}\n{ROW.replace('2026-08-21', 'yesterday')}", "t:2: date is 'yesterday'; a day"),
+        (f"{HEAD}\n{ROW.replace('2026-08-21', '2026-13-01')}", "t:2: date is '2026-13-01'; a day"),
+        (f"{HEAD}\n{ROW.replace(',1,', ',-2,')}", "t:2: count is '-2'"),
+        (f"{HEAD}\n{ROW.replace(',1,', ',two,')}", "t:2: count is 'two'"),
         (f"{HEAD}\n{ROW.replace('g2-standard-4', 'G2 <b>')}", "machine is 'G2 <b>'"),
         (f"{HEAD}\n{ROW},more", "not as many values"),
         (f'{HEAD}\n"{ROW}', "This is not CSV"),
@@ -159,17 +164,27 @@ def test_a_broken_table_is_refused_with_its_line(text: str, words: str) -> None:
     assert words in str(caught.value)
 
 
-def test_two_currencies_are_refused() -> None:
-    rows = parse_prices(f"{HEAD}\n{ROW}\n{ROW.replace('USD', 'EUR')}", name="t")
+def test_prices_in_two_currencies_may_stand_in_a_table_but_not_be_compared() -> None:
+    own = f"{HEAD}\n{ROW.replace('USD', 'EUR')}"
+    table = built_in_prices().replaced_by(parse_prices(own, name="t"))
+    spot = table.find("g2-standard-4", "us-central1", Tier.SPOT)
+    on_demand = table.find("g2-standard-4", "us-central1", Tier.ON_DEMAND)
 
-    with pytest.raises(PriceError, match="in EUR and USD, and nothing converts them"):
-        PriceTable(tuple(rows))
+    check_currency([spot, spot])
+    with pytest.raises(PriceError, match=r"is in EUR, the on-demand price .* in USD, and nothing"):
+        check_currency([spot, on_demand])
 
 
-@pytest.mark.parametrize("multiplier", ["0", "-1", "11"])
+@pytest.mark.parametrize("multiplier", ["0", "-1", "11", "NaN", "Infinity"])
 def test_a_multiplier_that_cannot_be_is_refused(multiplier: str) -> None:
     with pytest.raises(PriceError, match="multiplier for flex-start"):
         PriceTable((), Decimal(multiplier))
+
+
+@pytest.mark.parametrize("text", ["abc", "nan", "inf", "1e3", "-1", ""])
+def test_a_multiplier_that_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(PriceError, match="multiplier for flex-start"):
+        parse_multiplier(text)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
@@ -226,8 +241,12 @@ def test_what_cannot_be_added_up_is_named() -> None:
         (CATALOGUE.replace("0.56004,0.3359\n,,B", "0.6,0.3359\n,,B"), "another price"),
         (CATALOGUE.replace("90.216", "free"), "c.csv:9: Price is 'free'"),
         (CATALOGUE.splitlines()[0], "holds no machine"),
+        (CATALOGUE.replace("B200,8", "B200,inf"), "c.csv:9: AcceleratorCount is 'inf'"),
+        (CATALOGUE.replace("B200,8", "B200,nan"), "c.csv:9: AcceleratorCount is 'nan'"),
+        (CATALOGUE.replace("B200,8", "B200,"), "c.csv:9: AcceleratorCount is ''"),
+        (CATALOGUE.replace("B200,8", "B200,0.5"), "c.csv:9: AcceleratorCount is '0.5'"),
     ],
-    ids=["columns", "zones differ", "no number", "empty"],
+    ids=["columns", "zones differ", "no number", "empty", "inf", "nan", "no count", "half"],
 )
 def test_a_broken_catalogue_is_refused(text: str, words: str) -> None:
     with pytest.raises(PriceError) as caught:

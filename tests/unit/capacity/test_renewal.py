@@ -117,6 +117,10 @@ def test_a_long_run_comes_down_to_the_useful_share() -> None:
     assert useful_share(job, supply) == pytest.approx(share, rel=1e-3)
 
 
+def test_work_without_saves_is_all_useful_where_nothing_is_lost() -> None:
+    assert useful_share(Job(work_seconds=30 * HOUR), Supply()) == 1.0
+
+
 def test_a_save_longer_than_machines_live_never_gets_ahead() -> None:
     job = Job(
         work_seconds=38 * HOUR,

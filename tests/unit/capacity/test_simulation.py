@@ -134,8 +134,16 @@ def test_drawn_anew_it_agrees_with_the_plain_loop_in_the_mean() -> None:
             wait_seconds=300,
             patience_seconds=600,
         ),
+        Supply(
+            lifetimes=Exponential(2 * HOUR),
+            first_wait_seconds=300,
+            wait_seconds=300,
+            patience_seconds=600,
+            fallback_wait_seconds=HOUR,
+            fallback_lease_seconds=9 * HOUR,
+        ),
     ],
-    ids=["spot", "early losses", "leased", "hybrid"],
+    ids=["spot", "early losses", "leased", "hybrid", "hybrid with leases"],
 )
 def test_the_books_balance(supply: Supply) -> None:
     [outcomes] = simulate(JOB, supply, runs=2000, seed=3)
@@ -177,6 +185,27 @@ def test_a_fallback_machine_stays_until_the_work_is_done() -> None:
     undisturbed = JOB.undisturbed_seconds + JOB.restart_seconds
     np.testing.assert_allclose(outcomes.fallback_seconds[at_once], undisturbed)
     np.testing.assert_allclose(outcomes.wait_seconds[at_once], 600.0)
+
+
+def test_a_fallback_machine_is_waited_for_and_ends_with_its_lease() -> None:
+    supply = Supply(
+        lifetimes=Exponential(HOUR),
+        first_wait_seconds=1e9,
+        wait_seconds=1e9,
+        patience_seconds=600,
+        fallback_wait_seconds=2 * HOUR,
+        fallback_lease_seconds=10 * HOUR,
+    )
+
+    [outcomes] = simulate(JOB, supply, runs=2000, seed=1)
+
+    # 38 h of work, their saves and a start on each machine need four leases of ten hours.
+    np.testing.assert_array_equal(outcomes.interruptions, 3)
+    np.testing.assert_array_equal(outcomes.redone_seconds, 0)
+    np.testing.assert_allclose(outcomes.fallback_seconds, outcomes.paid_seconds)
+    waits = outcomes.wait_seconds - 4 * 600
+    assert float(waits.min()) > 0
+    assert float(waits.mean()) == pytest.approx(4 * 2 * HOUR, rel=0.05)
 
 
 def test_the_back_off_doubles_to_ten_minutes() -> None:
@@ -239,6 +268,8 @@ def test_memory_does_not_grow_with_the_runs() -> None:
         (lambda: Supply(kept_share=0.5), "only announced interruptions can keep"),
         (lambda: Supply(wait_seconds=-1), "wait_seconds is -1"),
         (lambda: Supply(lease_seconds=0), "lease_seconds is 0; above 0"),
+        (lambda: Supply(fallback_lease_seconds=0), "fallback_lease_seconds is 0; above 0"),
+        (lambda: Supply(fallback_wait_seconds=-1), "fallback_wait_seconds is -1"),
         (lambda: list(simulate(JOB, SPOT, runs=0, seed=0)), "runs is 0"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -32,6 +32,18 @@ def test_equal_values_stay_what_they_are() -> None:
     assert [spread.quantile(share) for share in (0.0, 0.5, 1.0)] == [0.1, 0.1, 0.1]
 
 
+@pytest.mark.parametrize("width", [1e-5, 1e-4, 1e-3])
+def test_quantiles_of_values_that_hardly_differ_keep_their_order(width: float) -> None:
+    values = 123_000 * (1 + width * np.random.default_rng(5).standard_normal(10_000))
+    spread = spread_of(values)
+
+    quantiles = [spread.quantile(share) for share in (0.05, 0.5, 0.95)]
+
+    assert spread.least < quantiles[0] < quantiles[1] < quantiles[2] < spread.greatest
+    assert quantiles[0] < spread.mean < quantiles[2]
+    assert quantiles == pytest.approx(np.quantile(values, (0.05, 0.5, 0.95)), rel=5e-4)
+
+
 def test_a_histogram_counts_every_value_once() -> None:
     values = np.random.default_rng(4).uniform(10, 20, 10_000)
     spread = spread_of(values)

@@ -2,20 +2,26 @@
 
 import math
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 
 from outlast.capacity.plan import Plan, plan
+from outlast.capacity.price import PriceError, PriceTable, built_in_prices
 from outlast.capacity.sweep import (
+    Planned,
     Sweep,
     SweepError,
     parse_sweep,
+    plan_points,
     sweep_chart,
     sweep_json,
+    sweep_notes,
     sweep_parts,
     sweep_rows,
 )
 from outlast.capacity.workload import Workload
+from outlast.errors import OutlastError
 from tests.unit.capacity.test_plan import TRAINING
 
 
@@ -39,17 +45,32 @@ def test_a_range_of_sizes_goes_up_at_even_ratios() -> None:
     ("text", "unit", "first", "last"),
     [
         ("work.hours=10..100", "", "10", "100"),
-        ("work.hours=0.5..8.0", "", "0.5", "8"),
+        ("work.hours=0.5..8.0", "", "0.5", "8.0"),
+        ("work.hours=0.00001..1000000.5", "", "0.00001", "1000000.5"),
         ("deadline=40h..80h", "hours", "40h", "80h"),
         ("nodes=1,2,4", "", "1", "4"),
         ("measured.save=10s,2m", "hours", "10s", "2m"),
         ("measured.restart=30s..5m", "hours", "30s", "5m"),
+        ("checkpoint.size=1KiB..100KiB", "GiB", "1KiB", "100KiB"),
+        ("checkpoint.size=1B..9B", "GiB", "1B", "9B"),
+        ("deadline=100h..20000h", "hours", "100h", "20000h"),
+        ("measured.save=1ms..9ms", "hours", "1ms", "9ms"),
+        ("max_run=1h..7d", "hours", "1h", "7d"),
     ],
 )
 def test_values_keep_the_unit_of_their_key(text: str, unit: str, first: str, last: str) -> None:
     swept = parse_sweep(text)
 
     assert (swept.unit, swept.points[0].text, swept.points[-1].text) == (unit, first, last)
+    numbers = [point.number for point in swept.points]
+    assert numbers == sorted(set(numbers))
+
+
+def test_durations_are_whole_seconds_as_some_keys_need_them() -> None:
+    swept = parse_sweep("grace=10s..300s")
+
+    assert [point.text for point in swept.points[:3]] == ["10s", "15s", "23s"]
+    assert plans_of(swept)
 
 
 def test_whole_numbers_are_not_repeated() -> None:
@@ -64,8 +85,8 @@ def test_whole_numbers_are_not_repeated() -> None:
         ("a=1..", "takes key=from..to"),
         ("a=9..1", "does not go up"),
         ("a=0..5", "does not go up"),
-        ("a=1GiB..5h", "are not all numbers, sizes or durations"),
-        ("a=x,y", "are not all numbers, sizes or durations"),
+        ("a=1GiB..5h", "are not two numbers, sizes or durations"),
+        ("a=x..y", "are not two numbers, sizes or durations"),
         ("a=" + ",".join(map(str, range(60))), "at most 50 values"),
     ],
 )
@@ -86,7 +107,7 @@ def test_a_sweep_shows_where_the_answer_changes() -> None:
     assert rows[-1][2] == "-"
     points = content["points"]
     assert isinstance(points, list) and len(points) == len(rows)
-    assert {"value", "tier", "options"} == points[0].keys()
+    assert {"value", "tier", "why_not", "options"} == points[0].keys()
 
 
 def test_the_chart_is_well_formed_and_breaks_where_a_tier_is_impossible() -> None:
@@ -100,6 +121,62 @@ def test_the_chart_is_well_formed_and_breaks_where_a_tier_is_impossible() -> Non
     assert len(lengths) == 4 and lengths[0] < 9 and lengths[2] == 9
     assert all(math.isfinite(float(n)) for line in lines
                for pair in line.attrib["points"].split() for n in pair.split(","))  # fmt: skip
+
+
+def planned(text: str) -> tuple[Sweep, list[Planned]]:
+    swept = parse_sweep(text)
+
+    def plan_for(more: dict[str, str]) -> Plan:
+        return plan(Workload.parse(TRAINING, name="w", overrides=more), runs=200)
+
+    return swept, plan_points(swept, plan_for)
+
+
+def test_a_value_that_cannot_be_planned_keeps_its_row_with_the_reason() -> None:
+    swept, found = planned("deadline=20h,60h")
+
+    rows, parts = sweep_rows(swept, found), sweep_parts(swept, found)
+
+    assert rows[0] == ("20h", "impossible", "-", "-", "-", "-")
+    assert rows[1][1] != "impossible"
+    [note] = sweep_notes(swept, found)
+    assert note.startswith("deadline=20h: The deadline is in 20.0 h, and the work alone takes")
+    assert "the work alone takes" in parts[-1]
+    points = sweep_json(swept, found)["points"]
+    assert isinstance(points, list)
+    assert points[0]["tier"] is None and "the work alone takes" in points[0]["why_not"]
+    ElementTree.fromstring(sweep_chart(swept, found))
+
+
+def test_words_are_swept_too_and_named_in_the_chart() -> None:
+    swept, found = planned("cluster.location=us-central1,europe-west4,mars")
+
+    chart = sweep_chart(swept, found)
+
+    assert [row[1] for row in sweep_rows(swept, found)] == ["spot", "spot", "impossible"]
+    assert ">us-central1<" in chart and ">europe-west4<" in chart
+
+
+def test_a_sweep_of_which_nothing_can_be_planned_says_why() -> None:
+    with pytest.raises(OutlastError, match=r"There is no key 'work\.hurs'"):
+        planned("work.hurs=1,10")
+
+
+def test_plans_in_two_currencies_are_not_put_side_by_side() -> None:
+    swept = parse_sweep("cluster.location=us-central1,europe-west4")
+    euros = [
+        replace(row, currency="EUR") if row.location == "europe-west4" else row
+        for row in built_in_prices().rows
+    ]
+    table = PriceTable(tuple(euros))
+
+    with pytest.raises(PriceError, match="nothing converts them"):
+        plan_points(
+            swept,
+            lambda more: plan(
+                Workload.parse(TRAINING, name="w", overrides=more), prices=table, runs=100
+            ),
+        )
 
 
 def test_without_prices_the_chart_shows_time() -> None:

@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from outlast._base.durations import format_duration
+from outlast._base.interval import IntervalPolicy, Observed, SaveCost, choose_interval
 from outlast.capacity.why import Spent, best_change, parts_of, total_amount
 
 HOUR = 3600.0
@@ -54,11 +56,12 @@ def test_a_run_that_went_well_gets_no_advice() -> None:
     [
         ({"redone_seconds": 3 * HOUR, "losses": 8, "interruptions": 8}, "Save more often"),
         ({"saving_seconds": 4 * HOUR, "saves": 2400}, "Save less often"),
+        ({"saving_seconds": 4 * HOUR, "saves": 2400, "losses": 0}, "Save less often"),
         ({"missed_seconds": 2 * HOUR, "redone_seconds": 2 * HOUR}, "Make the final save fit"),
         ({"starting_seconds": 3 * HOUR}, "Start faster"),
         ({"waiting_seconds": 5 * HOUR, "interruptions": 12}, "Wait less for machines"),
     ],
-    ids=["redone", "saves", "missed", "starting", "waiting"],
+    ids=["redone", "saves", "saves alone", "missed", "starting", "waiting"],
 )
 def test_the_advice_is_about_what_cost_most(changes: dict[str, float], words: str) -> None:
     spent = replace(QUIET, total_seconds=15 * HOUR, **changes)  # type: ignore[arg-type]
@@ -68,6 +71,27 @@ def test_the_advice_is_about_what_cost_most(changes: dict[str, float], words: st
     assert change is not None
     assert change.text.startswith(words)
     assert 0 < change.seconds < spent.total_seconds
+
+
+def test_without_a_loss_the_advice_is_the_interval_of_the_runtime() -> None:
+    spent = replace(
+        QUIET, saving_seconds=9000.0, redone_seconds=0.0, saves=300, save_seconds=30.0, losses=0
+    )
+    cost = SaveCost(stall_seconds=30.0, durable_seconds=30.0)
+    observed = Observed(running_seconds=spent.running_seconds)
+
+    change = best_change(spent)
+
+    interval = choose_interval(IntervalPolicy(), cost=cost, observed=observed).seconds
+    assert change is not None and interval is not None
+    assert f"after every {format_duration(interval)} of work" in change.text
+    assert change.text.endswith("no work was lost in 10.0 h.")
+
+
+def test_a_loss_in_nearly_every_save_is_no_division_by_zero() -> None:
+    spent = replace(QUIET, save_seconds=3000.0, saves=12, losses=30_000)
+
+    assert best_change(spent) is None
 
 
 def test_nothing_done_yet_is_no_division_by_zero() -> None:

@@ -15,7 +15,14 @@ SAVED = "checkpoint: {url: gs://lab/a}\n"
         ("kind: serving\n", Tier.ON_DEMAND, "servers stay on-demand"),
         ("kind: training\n" + GPU, Tier.ON_DEMAND, "cannot resume, and may take longer"),
         ("kind: training\nwork: {hours: 20}\n" + GPU, Tier.FLEX_START, "fits into one lease"),
-        ("kind: training\nwork: {hours: 200}\n" + GPU, Tier.ON_DEMAND, "may take longer"),
+        ("kind: training\nwork: {hours: 200}\n" + GPU, Tier.ON_DEMAND, "takes longer than"),
+        ("kind: training\nwork: {hours: 168}\n" + GPU, Tier.ON_DEMAND, "takes longer than"),
+        (
+            "kind: batch-inference\nparallelism: 20\nwork: {items: 10000, seconds_per_item: 600}\n"
+            + GPU,
+            Tier.FLEX_START,
+            "fits into one lease",
+        ),
         ("kind: training\nwork: {hours: 20}\n", Tier.ON_DEMAND, "must not be evicted"),
         ("kind: training\n" + GPU + SAVED, Tier.SPOT, "resumes from its checkpoints"),
         ("kind: training\ndeadline: 72h\n" + GPU + SAVED, Tier.HYBRID, "There is a deadline"),
@@ -27,7 +34,12 @@ SAVED = "checkpoint: {url: gs://lab/a}\n"
         (
             "kind: training\ninterruptible: false\n" + SAVED,
             Tier.ON_DEMAND,
-            "flex-start has accelerators only",
+            "flex-start has accelerators and h4d machines only",
+        ),
+        (
+            "kind: training\ninterruptible: false\nmachine: h4d-standard-192\n" + SAVED,
+            Tier.FLEX_START,
+            "must not be preempted",
         ),
         ("kind: sweep\ndeadline: 72h\n" + GPU, Tier.SPOT, "a sweep workload one small piece"),
         ("kind: ci\n", Tier.SPOT, "a ci workload one small piece"),

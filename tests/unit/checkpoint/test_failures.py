@@ -12,8 +12,15 @@ import pytest
 from outlast.checkpoint.catalogue import manifest_names, read_manifest
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.loading import verify
-from outlast.journal import FinalChoice, FinalDecision, Saved, SaveFailed, read_journal
-from outlast.journal.derive import Ending, summarise
+from outlast.journal import (
+    Ending,
+    FinalChoice,
+    FinalDecision,
+    Saved,
+    SaveFailed,
+    read_journal,
+    summarise,
+)
 from outlast.storage import (
     ROUTINE,
     AccessDenied,

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -112,3 +113,11 @@ def test_a_recording_of_something_else_or_that_was_changed_is_refused(tmp_path: 
     (kept / "baseline.json").write_text("{")
     with pytest.raises(DrillError, match="cannot be read"):
         recorded(kept, ["train"], ["model.pt"], 1)
+
+
+def test_what_a_program_writes_long_after_its_handler_is_no_sign_of_its_start() -> None:
+    silent = replace(attempt(1, 0.0, 10.0, sign=4.0), hears_seconds=0.5)
+    chatty = replace(attempt(1, 0.0, 10.0, sign=2.0), hears_seconds=0.5)
+
+    assert figures_of(leg(silent)).start_up_seconds == 0.5
+    assert figures_of(leg(chatty)).start_up_seconds == 2.0

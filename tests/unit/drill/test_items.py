@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from outlast.drill.errors import DrillError
-from outlast.drill.items import compare_items
+from outlast.drill.items import check_key, compare_items
+from outlast.drill.rehearsal import drill
 from outlast.drill.rows import Cell, Table, Torn, parse_address, read_tables
 
 
@@ -210,3 +211,106 @@ def test_an_address_has_a_selection_only_behind_a_file_of_rows() -> None:
     assert parse_address("out/r.jsonl#id, score") == ("out/r.jsonl", "id, score")
     assert parse_address("jobs.db") == ("jobs.db", "")
     assert parse_address("notes#1.txt") == ("notes#1.txt", "")
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
+def test_a_line_of_json_ends_only_at_a_newline(mark: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(f'{{"text": "a{mark}b"}}\n{{"text": "c"}}\n', encoding="utf-8")
+
+    [found] = read_tables(path, "")
+
+    assert found.rows == ((f"a{mark}b",), ("c",))
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        (",score", ("", "score")),
+        ("e,-", ("e", "-")),
+        ("id,E.d", ("id", "E.d")),
+        ("a,", ("column 1", "column 2")),
+        ("nan,a", ("column 1", "column 2")),
+        ("a,a", ("column 1", "column 2")),
+        ("-1e5,a", ("column 1", "column 2")),
+    ],
+)
+def test_a_header_is_names_of_which_pandas_leaves_out_the_first(
+    header: str, columns: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text(f"{header}\n0,1.5\n1,2.5\n")
+
+    [found] = read_tables(path, "")
+
+    assert found.columns == columns
+
+
+def test_the_index_that_pandas_writes_is_a_key(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    paths[0].write_text(",score\n0,1.5\n1,2.5\n")
+    paths[1].write_text(",score\n0,1.5\n0,1.5\n")
+
+    [[calm], [disturbed]] = (read_tables(path, "") for path in paths)
+
+    found = compare_items(calm, disturbed)
+    assert (found.items, found.lost, found.doubled) == (2, 1, 1)
+
+
+def test_a_cell_beyond_the_limit_of_csv_is_told_and_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text(f"item,text\n1,{'x' * 200_000}\n")
+
+    with pytest.raises(Torn, match="field larger than field limit"):
+        read_tables(path, "")
+
+
+def test_a_key_that_no_file_has_is_refused_with_the_columns_there_are() -> None:
+    with pytest.raises(DrillError, match="No expected file has a column 'nope'") as caught:
+        check_key("nope", [CALM, table("id b")])
+
+    assert caught.value.hint == "There are: item, score, id, b"
+    check_key("b", [CALM, table("id b")])
+    check_key("nope", [table("")])
+
+
+def test_a_key_that_no_file_has_is_refused_before_the_disturbed_leg(tmp_path: Path) -> None:
+    command = ["sh", "-c", "printf 'id,b\\n1,2\\n' > r.csv"]
+    seen: list[str] = []
+
+    # The second drill has the baseline of the first.
+    for legs in ({"baseline"}, set[str]()):
+        seen.clear()
+        with pytest.raises(DrillError, match="No expected file has a column 'nope'"):
+            drill(
+                command,
+                expect=["r.csv"],
+                key="nope",
+                recording=tmp_path / "kept",
+                listener=lambda event: seen.append(event.leg),
+            )
+        assert set(seen) == legs
+
+
+def test_many_rows_of_one_key_are_compared_at_one_look_each() -> None:
+    rows = [("one key", number) for number in range(4000)]
+    compared = 0
+
+    def same(one: Cell, other: Cell) -> bool:
+        nonlocal compared
+        compared += 1
+        return one == other
+
+    calm, disturbed = table("item score", *rows), table("item score", *reversed(rows))
+    found = compare_items(calm, disturbed, key="item", same=same)
+
+    assert (found.lost, found.doubled, found.changed) == (0, 0, None)
+    assert compared == 0
+
+
+def test_a_row_that_none_of_its_key_equals_is_still_told() -> None:
+    calm = table("item score", ("a", 1), ("a", 2))
+
+    found = compare_items(calm, table("item score", ("a", 2), ("a", 3)), key="item")
+
+    assert found.changed == "'score' of 'a' is 3, not 1"

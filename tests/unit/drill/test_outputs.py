@@ -49,3 +49,16 @@ def test_a_log_that_grows_too_long_loses_its_beginning_and_its_writer_goes_on(
 
     assert log.stat().st_size < 100_000
     assert outputs.tail(log, 2).splitlines() == ["line 19999", "after"]
+
+
+def test_lines_that_were_cut_off_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outputs, "BYTES_MAX", 100_000)
+    log = tmp_path / "log"
+    log.write_bytes(b"a line\n" * 20_000)
+
+    cut = outputs.keep_bounded(log)
+
+    assert cut + outputs.count_lines(log) == 20_000
+    assert outputs.keep_bounded(log) == 0

@@ -157,6 +157,30 @@ def test_without_a_journal_the_work_since_the_last_write_is_the_most_that_is_los
     assert str(lost) == "up to 1.5 s"
 
 
+@pytest.mark.parametrize(
+    ("lasted_seconds", "killed", "said"),
+    [
+        (4.05, False, "nothing"),
+        (3.8, False, "up to 0.2 s"),
+        # Its successor went on to write, so that its own last write came at most a pause before.
+        (6.0, False, "up to 0.2 s"),
+        (3.8, True, "up to 0.2 s"),
+        # The kill may have cut off one long save.
+        (4.1, True, "up to 4.0 s"),
+    ],
+)
+def test_what_writes_without_a_pause_has_lost_what_came_after_its_last_write(
+    lasted_seconds: float, killed: bool, said: str
+) -> None:
+    save = Save(at_seconds=1.0, path="model.pt", lasted_seconds=lasted_seconds)
+    one = attempt(1, ended_seconds=5.1, ended=Ended.EVICTED, eviction=1)
+    struck = eviction(1, at_seconds=5.0, left_seconds=0.1, work_seconds=4.4, killed=killed)
+
+    [lost] = work_lost(report(leg([one], [struck], saves=(save,))))
+
+    assert str(lost) == said
+
+
 def test_a_write_that_a_kill_may_have_cut_off_does_not_count() -> None:
     [lost] = work_lost(_evicted([1.0, 4.95], notice=False, killed=True))
 

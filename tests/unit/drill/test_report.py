@@ -3,6 +3,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
+import pytest
+
 from outlast.drill.junit import as_junit
 from outlast.drill.report import Report
 from outlast.drill.verdicts import NotJudged, Verdict
@@ -79,3 +81,13 @@ def test_junit_has_a_case_for_each_question_and_is_legal_xml() -> None:
     assert failure is not None and failure.get("message") == "It was killed <once> & ? again."
     assert cases["lost-items"].find("skipped") is not None
     assert cases["not-finished"].find("failure") is None
+
+
+@pytest.mark.parametrize("letter", ["\ufffe", "\uffff", "\ud800", "\x0b", "\r"])
+def test_junit_leaves_out_what_xml_forbids_and_nothing_else(letter: str) -> None:
+    verdict = Verdict(code="killed", ok=False, reason=f"A{letter}B\ufffd\U0001f600")
+
+    suite = ElementTree.fromstring(as_junit(replace(REPORT, verdicts=(verdict,))))
+
+    failure = suite.find(".//failure")
+    assert failure is not None and failure.text == "A?B\ufffd\U0001f600"

@@ -8,7 +8,7 @@ from outlast.drill.baseline import Figures
 from outlast.drill.divergence import Divergence, HashComparison
 from outlast.drill.evidence import RunAttempt, RunEvidence
 from outlast.drill.items import ItemDifference
-from outlast.drill.records import Attempt, Ended, Eviction, Handling, Leg, LegEnd, Moment
+from outlast.drill.records import Attempt, Ended, Eviction, Handling, Leg, LegEnd, Moment, Save
 from outlast.drill.verdicts import Facts, Verdict, judge
 
 FIGURES = Figures(
@@ -174,16 +174,20 @@ def test_a_notice_before_the_handler_was_there_is_forgiven_if_others_were_heard(
     [told] = [one.reason for one in judge(facts)[0] if one.code == "killed"]
     assert "killed" not in failing(facts)
     assert "It left 1 of 1 times" in told
-    assert told.endswith("1 more came in its start-up, before it could hear them.")
+    assert told.endswith("In its start-up it could not hear 1 more.")
     assert "killed" in failing(with_leg(GOOD, evictions=(unheard,)))
 
 
 def test_a_last_attempt_as_long_as_the_whole_work_started_over() -> None:
     again = replace(LAST, ended_seconds=LAST.started_seconds + 10.0)
 
-    found = failing(with_leg(GOOD, attempts=(FIRST, again)))
+    saved = (Save(at_seconds=3.0, path="c.json"),)
 
-    assert "It started over: resume" in found["started-over"]
+    saving = failing(with_leg(GOOD, attempts=(FIRST, again), saves=saved))
+    too_late = failing(with_leg(GOOD, attempts=(FIRST, again)))
+
+    assert "It started over: resume" in saving["started-over"]
+    assert "Nothing had been saved by then" in too_late["started-over"]
 
 
 def test_one_that_never_wrote_anything_is_told_to_save() -> None:
@@ -377,3 +381,37 @@ def test_every_no_says_what_it_saw_in_one_line() -> None:
         for verdict in judge(facts)[0]:
             assert isinstance(verdict, Verdict)
             assert "\n" not in verdict.reason and verdict.reason.endswith(".")
+
+
+def test_a_sign_that_does_not_come_again_makes_no_restart_look_shorter() -> None:
+    """Its first start wrote a cache, so later ones were seen to be ready only much later."""
+    again = replace(
+        LAST, ended_seconds=LAST.started_seconds + 10.0, ready_seconds=LAST.started_seconds + 4.0
+    )
+
+    assert "started-over" in failing(with_leg(GOOD, attempts=(FIRST, again)))
+
+
+def test_a_few_lines_less_do_not_outweigh_the_clock() -> None:
+    """The first start said that it was downloading; every one then did the whole work."""
+    again = replace(LAST, ended_seconds=LAST.started_seconds + 10.0, output_lines=5)
+    few = replace(GOOD, figures=replace(FIGURES, output_lines=7))
+    many = replace(GOOD, figures=replace(FIGURES, output_lines=110))
+
+    assert "started-over" in failing(with_leg(few, attempts=(FIRST, again)))
+    again = replace(again, output_lines=98)
+    assert "started-over" in failing(with_leg(many, attempts=(FIRST, again)))
+
+
+def test_leaving_with_0_where_nothing_shows_that_the_work_was_done_is_inconclusive() -> None:
+    found = failing(struck(unproven_zero=True, exit_code=0))
+
+    assert "nothing shows whether the work was done" in found["inconclusive"]
+    assert "exit-zero" not in found
+
+
+def test_a_job_that_found_what_the_baseline_left_is_told_to_reset() -> None:
+    at_once = replace(LAST, number=1, started_seconds=0.0, ended_seconds=0.4)
+    facts = with_leg(GOOD, attempts=(at_once,), evictions=())
+
+    assert "--reset" in failing(facts)["inconclusive"]

@@ -4,6 +4,7 @@ import pytest
 
 from outlast.drill import watch as module
 from outlast.drill.changes import Changes
+from outlast.drill.records import Save
 from outlast.drill.watch import Watch, watch
 
 
@@ -56,8 +57,23 @@ def test_saves_are_told_apart_by_the_quiet_between_them(tmp_path: Path) -> None:
 
     assert told == ["a", "c"]
     assert [save.at_seconds for save in changes.saves] == [0.0, 1.0]
+    assert [save.until_seconds for save in changes.saves] == pytest.approx([0.2, 1.0])
     assert changes.recent(now=101.05) == ("c", "b", "a")
     assert changes.recent(now=101.5) == ("c",)
+    changes.close()
+
+
+def test_beyond_the_limit_no_save_is_noted_and_none_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.drill.changes._SAVES_MAX", 1)
+    changes = Changes(tmp_path, lambda _: None, began=0.0)
+
+    for at in (0.0, 0.1, 5.0, 5.1):
+        (tmp_path / "a").write_text("x")
+        assert changes.look(now=at)
+
+    assert changes.saves == [Save(at_seconds=0.0, path="a", lasted_seconds=0.1)]
     changes.close()
 
 

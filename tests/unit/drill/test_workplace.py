@@ -1,4 +1,6 @@
 import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,77 @@ def test_a_command_is_looked_for_where_it_will_run(tmp_path: Path) -> None:
     assert not command_exists("./run.sh", tmp_path, os.environ)
     script.chmod(0o755)
     assert command_exists("./run.sh", tmp_path, os.environ)
+
+
+@pytest.mark.parametrize("name", ["../../precious", "link", "link/below"])
+def test_a_folder_elsewhere_is_refused_however_it_is_named(name: str, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    (precious / "below").mkdir(parents=True)
+    (tmp_path / "root").mkdir()
+    place = Workplace(tmp_path / "root", "baseline", None)
+
+    if name == "link":
+        place.remove_expected([name])
+        (place.folder / "link").symlink_to(precious)
+        with pytest.raises(DrillError, match="outside the folder of the leg"):
+            place.keep_outside([name])
+    else:
+        (place.folder / "link").symlink_to(precious)
+        with pytest.raises(DrillError, match="outside the folder of the leg"):
+            place.remove_expected([name])
+
+    assert (precious / "below").is_dir()
+
+
+@pytest.mark.parametrize("name", ["../outside.json", "link/outside.json", "{dir}/../outside.json"])
+def test_a_file_elsewhere_is_kept_aside_however_it_is_named(name: str, tmp_path: Path) -> None:
+    place = Workplace(tmp_path, "baseline", None)
+    (place.folder / "link").symlink_to(tmp_path)
+    outside = tmp_path / "outside.json"
+    outside.write_text("1")
+
+    place.keep_outside([name])
+    outside.write_text("2")
+
+    assert place.artifact(0, name).read_text() == "1"
+
+
+def test_the_folder_of_the_leg_itself_is_no_result(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, "baseline", None)
+
+    with pytest.raises(DrillError, match="more than a result"):
+        place.remove_expected(["."])
+
+
+def test_what_a_database_keeps_beside_it_goes_with_it(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, "baseline", None)
+    for suffix in ("", "-wal", "-shm"):
+        (tmp_path / f"jobs.db{suffix}").touch()
+
+    place.remove_expected(["../jobs.db"])
+
+    assert not list(tmp_path.glob("jobs.db*"))
+
+
+def test_a_shell_line_waits_for_nobody_in_the_background(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, "baseline", None)
+    started = time.monotonic()
+
+    code, printed = place.shell("sleep 8 & echo $!", os.environ)
+
+    assert (code, time.monotonic() - started < 6) == (0, True)
+    os.kill(int(printed), signal.SIGKILL)
+
+
+def test_a_shell_line_is_killed_with_all_it_started_when_its_time_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.drill.workplace._SHELL_SECONDS_MAX", 0.5)
+    place = Workplace(tmp_path, "baseline", None)
+
+    with pytest.raises(DrillError, match="did not end within"):
+        place.shell("sleep 60 & echo $! > pid; wait", os.environ)
+
+    child = int((place.folder / "pid").read_text())
+    state = Path(f"/proc/{child}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"

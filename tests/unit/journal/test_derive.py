@@ -131,6 +131,44 @@ def test_the_time_of_a_run_is_told_in_full() -> None:
     assert summary.attempts[0].grace is None
 
 
+def test_what_each_attempt_took_to_start_is_told() -> None:
+    attempts = [*RUN, record(4, started(400, 4), resumed(410, 200), notice(430), left(440, 200))]
+
+    summary = summarise(attempts)
+
+    # The last one never did a step, and had a notice before it would have.
+    assert [attempt.starting_seconds for attempt in summary.attempts] == [0, 10, 10, 30]
+
+
+def test_what_comes_between_a_notice_and_the_final_save_is_no_part_of_a_step() -> None:
+    late = FinalDecision(at=at(50), step=20, choice=FinalChoice.FULL)
+
+    summary = summarise([record(1, started(0), progress(1, 1), notice(20), late, left(60, 20))])
+
+    assert summary.step_seconds == pytest.approx(1.0)
+
+
+def test_getting_warm_is_no_part_of_a_step() -> None:
+    attempts = [
+        record(1, started(0), progress(301, 1), saved(312, 10, stall=1.0), progress(321, 20)),
+        record(2, started(400, 2), resumed(410, 10), progress(711, 11), left(720, 20)),
+    ]
+
+    summary = summarise(attempts)
+
+    # From the first to the 20th step in 19 s and 1 s of a save; from the 11th to the 20th in 9 s.
+    assert summary.step_seconds == pytest.approx(1.0)
+    assert [attempt.starting_seconds for attempt in summary.attempts] == [300, 310]
+    assert summary.resume_seconds == 2
+
+
+def test_one_line_of_progress_tells_of_steps_too() -> None:
+    summary = summarise([record(1, started(0), resumed(10, 5), progress(30, 15))])
+
+    assert summary.step_seconds == pytest.approx(2.0)
+    assert summary.attempts[0].starting_seconds == pytest.approx(10)
+
+
 def test_the_saves_of_a_run_are_told_in_full() -> None:
     summary = summarise(RUN)
 
@@ -317,3 +355,33 @@ def test_what_is_unknown_missing_or_garbled_is_counted_and_does_no_harm() -> Non
 
     assert summary.attempts[0].last_step == 6
     assert (summary.saves_failed, summary.events_dropped, summary.lines_garbled) == (1, 4, 2)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        progress(5, 10**400),
+        progress(5, -1),
+        resumed(5, 2**61),
+        saved(5, 5, stall=-1e308),
+        saved(5, 5, stall=float("inf")),
+        saved(5, 5, stall=float("nan")),
+        Dropped(at=at(5), count=-3),
+    ],
+    ids=["step", "negative step", "resumed", "negative", "infinite", "not a number", "count"],
+)
+def test_a_line_whose_numbers_cannot_be_counts_as_garbled(odd: Event) -> None:
+    summary = summarise([record(1, started(0), odd, progress(6, 6), garbled=1)])
+
+    assert summary.lines_garbled == 2
+    assert summary.attempts[0].last_step == 6
+    assert (summary.stall_seconds_total, summary.events_dropped) == (0, 0)
+
+
+def test_an_attempt_whose_start_is_garbled_loses_no_more_than_is_known() -> None:
+    attempts = [
+        record(1, started(0), saved(60, 60), progress(100, 100)),
+        record(2, progress(150, 90), progress(160, 100), garbled=2),
+    ]
+
+    assert summarise(attempts).steps_lost == 10

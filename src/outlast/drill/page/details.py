@@ -59,7 +59,7 @@ def outputs(report: Report) -> Html | None:
 def about(report: Report) -> Html:
     """How the drill was held, so that it can be held again."""
     facts: list[tuple[str, object]] = [
-        ("evictions", f"{report.evictions_landed:,} of {report.evictions_planned:,}"),
+        ("evictions", report.evictions_told),
         ("grace period", f"{report.grace_seconds:g} s"),
         ("workers", report.workers),
         ("seed", report.seed),

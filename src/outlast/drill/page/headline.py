@@ -90,9 +90,9 @@ def _sameness(report: Report) -> str:
 def _figures(report: Report, lost: Sequence[WorkLost]) -> Iterator[Html]:
     leg = report.disturbed
     assert leg is not None, "There are no figures without it."
-    landed = f"{report.evictions_landed:,}"
-    planned = f"of {report.evictions_planned:,} planned"
-    yield _figure("evictions", landed, planned)
+    planned = report.evictions_planned
+    said = "by chance, at a rate" if planned is None else f"of {planned:,} planned"
+    yield _figure("evictions", f"{report.evictions_landed:,}", said)
     yield _figure("attempts", f"{len(leg.attempts):,}", f"{report.workers} at a time")
     items = [item for one in report.comparisons for item in one.items]
     if items:

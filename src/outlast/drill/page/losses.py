@@ -5,16 +5,15 @@ many. Without a journal there is the time since the attempt last wrote anything,
 that write was a save. A command that starts over loses all of its work.
 """
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outlast.drill.records import Attempt, Eviction
+from outlast.drill.changes import QUIET_SECONDS
+from outlast.drill.records import Attempt, Eviction, Save
 from outlast.drill.report import Report
 
 _SHOWN_SECONDS_MIN = 0.05
-_BURST_SECONDS = 0.25
-"""A write that began so shortly before a kill may not have come to its end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +46,6 @@ def work_lost(report: Report) -> list[WorkLost]:
     if leg is None:
         return []
     steps = report.steps_lost
-    saves = [one.at_seconds for one in leg.saves]
     attempts = {one.number: one for one in leg.attempts}
     beside = _not_alone(leg.attempts)
     starts_over = any(one.code == "started-over" and not one.ok for one in report.verdicts)
@@ -59,7 +57,7 @@ def work_lost(report: Report) -> list[WorkLost]:
             return one.work_seconds
         if one.attempt in beside or one.attempt not in attempts:
             return None
-        return _seconds_since_write(one, attempts[one.attempt], saves)
+        return _seconds_since_write(one, attempts[one.attempt], leg.saves)
 
     return [
         WorkLost(
@@ -85,13 +83,25 @@ def _not_alone(attempts: Sequence[Attempt]) -> set[int]:
     return found
 
 
-def _seconds_since_write(eviction: Eviction, attempt: Attempt, saves: Sequence[float]) -> float:
+def _seconds_since_write(eviction: Eviction, attempt: Attempt, saves: Sequence[Save]) -> float:
     """Work between the last write that can have been a whole save and the eviction."""
     until = attempt.ended_seconds
     if eviction.killed:
-        until = min(eviction.at_seconds, attempt.ended_seconds - _BURST_SECONDS)
-    index = bisect_left(saves, until)
-    since = saves[index - 1] if index else 0.0
+        # A write that began shortly before a kill may not have come to its end.
+        until = min(eviction.at_seconds, attempt.ended_seconds - QUIET_SECONDS)
+    index = bisect_right(saves, until, key=lambda one: one.at_seconds)
+    since = _last_write(saves[index - 1], until, eviction) if index else 0.0
     if since < attempt.started_seconds:
         return eviction.work_seconds
     return min(eviction.work_seconds, max(0.0, eviction.at_seconds - since))
+
+
+def _last_write(save: Save, until: float, eviction: Eviction) -> float:
+    """The last write of a save that began before `until`, as early as it can have been."""
+    if save.until_seconds <= until:
+        return save.until_seconds
+    if eviction.killed:
+        # It may be one long save, which the kill cut off.
+        return save.at_seconds
+    # The next attempt wrote on without a pause.
+    return max(save.at_seconds, until - QUIET_SECONDS)
