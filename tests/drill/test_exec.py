@@ -249,6 +249,7 @@ def test_a_short_grace_period_suits_the_guards_inside() -> None:
 
 
 @pytest.mark.needs("bash")
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "typed",
     [
@@ -259,13 +260,17 @@ def test_a_short_grace_period_suits_the_guards_inside() -> None:
     ],
 )
 def test_job_control_works_as_for_any_command(typed: list[str]) -> None:
-    job = f"{sys.executable} -m outlast exec -- sh -c 'read line < /dev/tty; echo got $line'"
+    script = "echo ready $((20 + 1)); read line < /dev/tty; echo got $line"
+    job = f"{sys.executable} -m outlast exec -- sh -c '{script}'"
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvp("bash", ["bash", "--norc", "-i"])
     try:
-        for text in typed:
+        for index, text in enumerate(typed):
             os.write(terminal, text.replace("JOB", job).encode())
+            if index == 0:
+                # What is typed ahead, before the job has the terminal, may be the shell's.
+                read_until(terminal, "ready 21")
             time.sleep(0.7)
         read_until(terminal, "got hello")
         os.write(terminal, b"echo shell $((40 + 2))\n")

@@ -27,6 +27,7 @@ _DATABASES = frozenset({".db", ".sqlite", ".sqlite3"})
 _BOOKKEEPING = "outlast_"
 _RESULT_COLUMNS = ("key", "result", "version", "token", "stored_at")
 _RESULT_PROPER = ("key", "result", "version")
+_CELL_CHARACTERS_MAX = 2**31 - 1
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
 
@@ -103,6 +104,7 @@ def _cell(value: object) -> Cell:
 
 
 def _read_cells(path: Path, delimiter: str) -> Table:
+    csv.field_size_limit(_CELL_CHARACTERS_MAX)
     with path.open(encoding="utf-8", newline="") as file:
         rows = [tuple(row) for row in csv.reader(file, delimiter=delimiter) if row]
     columns: tuple[str, ...] = ()
