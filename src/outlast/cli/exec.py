@@ -314,8 +314,9 @@ class _Terminal:
         """The command was stopped by a signal."""
         if self._fd < 0 or number == signal.SIGSTOP:
             return
-        if number in (signal.SIGTTIN, signal.SIGTTOU) and self._foreground() == self._own_group:
-            # It asked for the terminal before we had lent it.
+        ours = (self._own_group, self._group)
+        if number in (signal.SIGTTIN, signal.SIGTTOU) and self._foreground() in ours:
+            # It asked for the terminal before we had lent it, which may have been just now.
             self.lend()
             _signal_group(self._group, signal.SIGCONT)
             return
