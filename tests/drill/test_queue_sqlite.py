@@ -118,11 +118,11 @@ def test_killed_at_random_again_and_again_nothing_is_lost_or_stored_twice(
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     randomly = random.Random(seed)
-    queue.publish(numbered(4 * ITEMS))
+    queue.publish(numbered(20 * ITEMS))
 
     kills = 0
     with contextlib.closing(open_sink(url)) as sink:
-        while sink.count() < 4 * ITEMS and kills < 15:
+        while sink.count() < 20 * ITEMS and kills < 15:
             with drain(url, f"w{kills}", chunk=randomly.choice([1, 10, 50])) as program:
                 program.wait_for("ready")
                 time.sleep(randomly.uniform(0.0, 0.2))
@@ -133,7 +133,7 @@ def test_killed_at_random_again_and_again_nothing_is_lost_or_stored_twice(
         program.wait_for("took")
 
     assert kills > 3
-    check_all_done_once(url, path, 4 * ITEMS)
+    check_all_done_once(url, path, 20 * ITEMS)
 
 
 def test_killed_inside_its_transaction_a_worker_leaves_nothing_and_blocks_nobody(
