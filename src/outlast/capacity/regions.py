@@ -3,6 +3,7 @@
 Facts of the platform. A region that is not listed may be newer than this table.
 """
 
+from outlast._base.regions import DUAL_REGIONS, MULTI_REGIONS
 from outlast.capacity.price import region_of
 
 REGIONS = (
@@ -22,26 +23,16 @@ REGIONS = (
     "us-west1", "us-west2", "us-west3", "us-west4",
 )  # fmt: skip
 
-_DUAL = {
-    "asia1": ("asia-northeast1", "asia-northeast2"),
-    "eur4": ("europe-north1", "europe-west4"),
-    "eur5": ("europe-west1", "europe-west2"),
-    "eur7": ("europe-west2", "europe-west3"),
-    "eur8": ("europe-west3", "europe-west6"),
-    "nam4": ("us-central1", "us-east1"),
-}
-_MULTI = {"us": "us-", "eu": "europe-", "asia": "asia-"}
-
 
 def covers(location: str, region: str) -> bool | None:
     """Whether a bucket at this location is near the region; None if it is no location at all.
 
     A location is a region, a pair of them such as nam4, a continent such as eu, or a zone.
     """
-    if location in _DUAL:
-        return region in _DUAL[location]
-    if location in _MULTI:
-        return region.startswith(_MULTI[location])
+    if location in DUAL_REGIONS:
+        return region in DUAL_REGIONS[location]
+    if location in MULTI_REGIONS:
+        return region.startswith(MULTI_REGIONS[location])
     if region_of(location) == region:
         return True
     return False if region_of(location) in REGIONS else None

@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from outlast._base.regions import DUAL_REGIONS, MULTI_REGIONS
 from outlast.storage.endpoints import find_endpoint, is_loopback
 
 if TYPE_CHECKING:
@@ -32,14 +33,6 @@ _TOKEN = "instance/service-accounts/default/token"
 
 _ANSWER_SECONDS_MAX = 5.0
 _BODY_BYTES_MAX = 16 * 1024
-
-# The multi-regions, by how the names of their regions begin.
-_MULTI_REGIONS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
-_DUAL_REGIONS = {
-    "nam4": ("us-central1", "us-east1"),
-    "eur4": ("europe-north1", "europe-west4"),
-    "asia1": ("asia-northeast1", "asia-northeast2"),
-}
 
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _REGION_NAME = re.compile(r"[a-z]+-[a-z]+[0-9]+")
@@ -84,10 +77,10 @@ def far_apart(location: str, region: str) -> bool:
     place, region = location.lower(), region.lower()
     if not _REGION_NAME.fullmatch(region):
         return False
-    if place in _MULTI_REGIONS:
-        return not region.startswith(_MULTI_REGIONS[place])
-    if place in _DUAL_REGIONS:
-        return region not in _DUAL_REGIONS[place]
+    if place in MULTI_REGIONS:
+        return not region.startswith(MULTI_REGIONS[place])
+    if place in DUAL_REGIONS:
+        return region not in DUAL_REGIONS[place]
     return _REGION_NAME.fullmatch(place) is not None and place != region
 
 
@@ -261,10 +254,10 @@ def _advice(bucket: str, location: str, region: str) -> str:
 
 def _place(location: str) -> str:
     place = location.lower()
-    if place in _MULTI_REGIONS:
+    if place in MULTI_REGIONS:
         return f"the multi-region {location}"
-    if place in _DUAL_REGIONS:
-        return f"{location} ({' and '.join(_DUAL_REGIONS[place])})"
+    if place in DUAL_REGIONS:
+        return f"{location} ({' and '.join(DUAL_REGIONS[place])})"
     return place
 
 
