@@ -17,31 +17,32 @@ import numpy as np
 
 from bench.measure import Row, interleaved, seconds_of, table
 from outlast._base.interval import IntervalPolicy, young
-from outlast.capacity.interruptions import Exponential
-from outlast.capacity.model import BackOff, Job, Supply
-from outlast.capacity.policies import (
-    Costs,
+from outlast.capacity.simulation.lifetimes import ExponentialLifetimes
+from outlast.capacity.simulation.model import MachineSupply, RestartBackoff, SimulatedJob
+from outlast.capacity.simulation.policies import (
+    CheckpointCosts,
     best_fixed,
     learned_policy,
     replay_adaptive,
     replay_fixed,
 )
-from outlast.capacity.replay import Pool, Stays
-from outlast.capacity.simulation import simulate
-from outlast.capacity.spread import Spread
-from outlast.capacity.traces import read_trace
+from outlast.capacity.simulation.replay import SessionTable, TracePool
+from outlast.capacity.simulation.simulate import QuantileSketch, simulate
+from outlast.capacity.simulation.traces import read_trace
 from tests.unit.capacity.event_loop import exponential_lifetimes, run_events
 
 HOUR = 3600.0
-JOB = Job(work_seconds=38 * HOUR, interval_seconds=1200, save_seconds=20, restart_seconds=120)
-SPOT = Supply(
-    lifetimes=Exponential(3 * HOUR),
+JOB = SimulatedJob(
+    work_seconds=38 * HOUR, interval_seconds=1200, save_seconds=20, restart_seconds=120
+)
+SPOT = MachineSupply(
+    lifetimes=ExponentialLifetimes(3 * HOUR),
     announced_share=0.5,
     kept_share=0.5,
     leave_seconds=15,
     first_wait_seconds=300,
     wait_seconds=300,
-    back_off=BackOff(),
+    backoff=RestartBackoff(),
 )
 TRACES = (
     "bamboo-a100x1-east1b.txt",
@@ -62,8 +63,8 @@ def report() -> str:
     return "\n".join(parts)
 
 
-def simulated(runs: int) -> Spread:
-    spread = Spread()
+def simulated(runs: int) -> QuantileSketch:
+    spread = QuantileSketch()
     for outcomes in simulate(JOB, SPOT, runs=runs, seed=1):
         spread.add(outcomes.elapsed_seconds)
     return spread
@@ -135,23 +136,23 @@ def end_to_end() -> Row:
 
 def on_trace(path: Path) -> Iterator[Row]:
     """Runs from every hour; in a pool, with 40 choices among its machines each."""
-    pool = Pool(read_trace(path))
+    pool = TracePool(read_trace(path))
     rounds = 1 if path.suffix == ".json" else 40
-    stays = Stays.of(
+    sessions = SessionTable.of(
         [run for seed in range(rounds) for run in pool.follow_all(every_seconds=HOUR, seed=seed)]
     )
-    mean = float(stays.machine_seconds.sum()) / int(stays.is_lost.sum())
+    mean = float(sessions.machine_seconds.sum()) / int(sessions.is_lost.sum())
     for save, share in product((5.0, 60.0, 300.0), (1.0, 0.25)):
-        lossy = stays.unannounced(share, seed=3)
-        costs = Costs(save_seconds=save, restart_seconds=120)
-        interval, best = best_fixed(stays, lossy, costs)
+        lossy = sessions.unannounced(share, seed=3)
+        costs = CheckpointCosts(save_seconds=save, restart_seconds=120)
+        interval, best = best_fixed(sessions, lossy, costs)
         learned = learned_policy(mean_seconds=mean, unannounced_share=share, save_seconds=save)
         ours = [
-            replay_adaptive(stays, lossy, costs, policy, knows_cost=True).goodput / best.goodput
+            replay_adaptive(sessions, lossy, costs, policy, knows_cost=True).goodput / best.goodput
             for policy in (learned, IntervalPolicy(ceiling_seconds=learned.ceiling_seconds))
         ]
         wrong = [
-            replay_fixed(stays, lossy, costs, young(save, mean / share * factor)).goodput
+            replay_fixed(sessions, lossy, costs, young(save, mean / share * factor)).goodput
             / best.goodput
             for factor in (5.0, 0.2)
         ]

@@ -1,7 +1,9 @@
-"""What the drill adds to an undisturbed command: to its run, and around it."""
+"""The overhead of a drill: in the run of the command, and around it."""
 
+import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,12 +12,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.measure import Row, interleaved, seconds_of, table
-from outlast.drill.events import ignore
-from outlast.drill.isolation import best_isolation
-from outlast.drill.legs import Legs
-from outlast.drill.plan import Plan
-from outlast.drill.schedule import CALM
-from outlast.drill.workplace import drill_folder
+from outlast.drills.page import write_html
+from outlast.drills.rehearsal import drill
+from outlast.drills.run.events import ignore
+from outlast.drills.run.folders import drill_folder
+from outlast.drills.run.node import best_isolation
+from outlast.drills.run.options import DrillOptions
+from outlast.drills.run.schedule import NO_EVICTIONS
+from outlast.drills.runner import JobRunner
+from tests.unit.drill.page_reports import training_report
 
 IDLE = ["sleep", "3"]
 BUSY = [sys.executable, "-S", "-c", "for _ in range(100_000_000): pass"]
@@ -26,6 +31,25 @@ WRITING = [
     "for i in range(20_000):\n with open(f'{i % 50}', 'w') as f: f.write('x' * 100)",
 ]
 ROUNDS = 5
+COST_ROUNDS = 3
+# Twenty seconds of steps with a save after each; one of them exits when it receives SIGTERM.
+_RESUMES = """
+import os, pathlib, signal, sys, time
+{handler}
+checkpoint = pathlib.Path("checkpoint")
+for step in range(int(checkpoint.read_text()) if checkpoint.exists() else 0, 400):
+    time.sleep(0.05)
+    print("step", step, flush=True)
+    pathlib.Path("new").write_text(str(step + 1))
+    os.replace("new", checkpoint)
+pathlib.Path("result").write_text("done")
+"""
+JOBS = {
+    "a job of 20 s that handles SIGTERM": _RESUMES.format(
+        handler="signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))"
+    ),
+    "a job of 20 s that does not": _RESUMES.format(handler=""),
+}
 
 
 def report() -> str:
@@ -34,21 +58,21 @@ def report() -> str:
 
 def rows() -> list[Row]:
     found = [
-        undisturbed("an idle command", IDLE),
-        undisturbed("a busy command", BUSY),
-        undisturbed("a command that writes 20,000 files", WRITING),
+        baseline_run("an idle command", IDLE),
+        baseline_run("a busy command", BUSY),
+        baseline_run("a command that writes 20,000 files", WRITING),
     ]
-    return [*found, around()]
+    return [*found, around(), *(cost(what, script) for what, script in JOBS.items()), *page()]
 
 
-def undisturbed(what: str, command: Sequence[str]) -> Row:
-    """A whole leg without evictions, beside the bare command."""
+def baseline_run(what: str, command: Sequence[str]) -> Row:
+    """A baseline run, compared with the bare command."""
     medians = interleaved(
-        {"bare": _bare(command), "drilled": lambda: _leg_seconds(command)}, rounds=ROUNDS
+        {"bare": _bare(command), "drilled": lambda: _job_run_seconds(command)}, rounds=ROUNDS
     )
     more = medians["drilled"] - medians["bare"]
     return Row(
-        f"{what}, in the undisturbed leg",
+        f"{what}, in the baseline run",
         f"{more * 1000:+.0f} ms, {more / medians['bare']:+.2%}",
         f"the bare command, {medians['bare']:.2f} s",
         "< 200 ms and < 2 %",
@@ -56,7 +80,7 @@ def undisturbed(what: str, command: Sequence[str]) -> Row:
 
 
 def around() -> Row:
-    """`outlast drill` from the shell, without the time of its two legs."""
+    """`outlast drill` from the shell, without the time of its two runs."""
     outlast = str(Path(sys.executable).with_name("outlast"))
     command = [outlast, "drill", "--evictions", "1", "--no-notice", "1", "--format", "json", "--"]
     # Users keep their compiled modules, so the measurement does too.
@@ -69,15 +93,60 @@ def around() -> Row:
         )
         whole = time.perf_counter() - started
         report = json.loads(done.stdout)
-        return whole - float(report["baseline"]["seconds"]) - float(report["disturbed"]["seconds"])
+        return whole - float(report["baseline"]["seconds"]) - float(report["evicted"]["seconds"])
 
     median = interleaved({"around": measure}, rounds=ROUNDS)["around"]
     bare = interleaved({"bare": seconds_of([outlast, "--version"])}, rounds=ROUNDS)["bare"]
     return Row(
-        "all of `outlast drill` but its two legs",
+        "all of `outlast drill` but its two runs",
         f"{median * 1000:.0f} ms",
         f"`outlast --version`, {bare * 1000:.0f} ms",
     )
+
+
+def cost(what: str, script: str) -> Row:
+    """All of a drill with three evictions, compared with one run of the command without any."""
+    command = [sys.executable, "-S", "-c", script]
+    seeds = itertools.count(1)
+
+    def drilled() -> float:
+        started = time.perf_counter()
+        drill(command, evictions=3, seed=next(seeds), expect=["result"])
+        return time.perf_counter() - started
+
+    medians = interleaved({"bare": _bare(command), "drilled": drilled}, rounds=COST_ROUNDS)
+    return Row(
+        f"all of a drill with 3 evictions, {what}",
+        f"{medians['drilled']:.1f} s, {medians['drilled'] / medians['bare']:.2f} times",
+        f"the bare command, {medians['bare']:.1f} s",
+        "≤ 3 times",
+    )
+
+
+def page() -> list[Row]:
+    """The page of a thousand evictions, drawn by a browser that is started for it."""
+    if (chromium := shutil.which("chromium")) is None:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        path, empty = Path(folder, "drill.html"), Path(folder, "empty.html")
+        write_html(training_report(1000, steps=20_000), path)
+        empty.write_text("<!doctype html>")
+        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--screenshot={folder}/page.png"]
+        medians = interleaved(
+            {
+                "page": seconds_of([chromium, *options, path.as_uri()]),
+                "empty": seconds_of([chromium, *options, empty.as_uri()]),
+            },
+            rounds=ROUNDS,
+        )
+    return [
+        Row(
+            "the page of a thousand evictions in Chromium",
+            f"{medians['page'] - medians['empty']:.2f} s more",
+            f"an empty page, {medians['empty']:.2f} s",
+            "< 2 s more",
+        )
+    ]
 
 
 def _bare(command: Sequence[str]) -> Callable[[], float]:
@@ -90,13 +159,13 @@ def _bare(command: Sequence[str]) -> Callable[[], float]:
     return measure
 
 
-def _leg_seconds(command: Sequence[str]) -> float:
-    """A whole leg without evictions: its folder, its node, and what is watched meanwhile."""
-    plan = Plan(command=tuple(command))
+def _job_run_seconds(command: Sequence[str]) -> float:
+    """A run without evictions: its folder, its node, and the watch over its files."""
+    options = DrillOptions(command=tuple(command))
     isolation = best_isolation()
     with drill_folder(None) as root:
         started = time.perf_counter()
         deadline = time.monotonic() + 600
-        legs = Legs(plan, root, isolation=isolation, deadline=deadline, listener=ignore)
-        legs.run(legs.prepare("baseline"), CALM, None)
+        runner = JobRunner(options, root, isolation=isolation, deadline=deadline, listener=ignore)
+        runner.run(runner.prepare("baseline"), NO_EVICTIONS, None)
         return time.perf_counter() - started

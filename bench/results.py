@@ -1,6 +1,16 @@
 """The file of results: one section per topic, each with the machine that measured it. Pure."""
 
-TOPICS = ("guard", "exec", "checkpoint", "queue", "worker", "drill", "lint", "capacity")
+TOPICS = (
+    "guard",
+    "exec",
+    "checkpoint",
+    "housekeeping",
+    "queue",
+    "worker",
+    "drill",
+    "lint",
+    "capacity",
+)
 
 HEAD = "# Results\n\nWritten by `make bench`: medians of interleaved rounds. Read the ratios.\n"
 

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from bench.measure import Row, table
-from outlast.queue import Outcome, Queue, Terms, open_queue
+from outlast.queue import LeaseTerms, Queue, Settlement, open_queue
 from outlast.results import Result, open_sink
 from outlast.results.protocol import TransactionalSink
 from outlast.testing import MemoryQueue, MemorySink
@@ -71,15 +71,15 @@ def _worker(queue: Queue, sink: TransactionalSink) -> None:
 
 
 def _by_hand(queue: Queue, sink: TransactionalSink) -> None:
-    terms = Terms(worker="bench")
+    terms = LeaseTerms(worker="bench")
     lease = queue.claim(CHUNK, terms)
     while lease is not None:
         results = [
             Result(item.key, json.dumps(_function(json.loads(item.payload))))
             for item in lease.items
         ]
-        storing = sink.storing(results, token=lease.token, version="")
-        done = Outcome(tuple(result.key for result in results))
+        storing = sink.storing(results, token=lease.token, version="", queue=lease.queue)
+        done = Settlement(tuple(result.key for result in results))
         lease = queue.settle(lease, done, terms, storing=storing, claim=CHUNK)
 
 

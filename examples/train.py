@@ -1,9 +1,9 @@
-"""Train a small network to tell two spirals apart, on a machine that may be taken away.
+"""Train a small network to separate two spirals, on a machine that may be reclaimed.
 
     python examples/train.py RUN_FOLDER
 
-It saves now and then and when it is told to stop, and resumes at the exact step: weights, moments
-of the optimizer and the random generator. Interrupted or not, the result is the same to the bit.
+The program saves at intervals and when it is interrupted, and resumes at the exact step with its
+weights, optimizer moments and random generator. Interrupted or not, the result is bit-identical.
 """
 
 import sys
@@ -16,7 +16,7 @@ import outlast
 
 STEPS = 3000
 BATCH = 64
-# Any, because NumPy's own annotations take the names of arrays for options of `savez`.
+# Any, because NumPy's annotations treat the array names as options of `savez`.
 Arrays = dict[str, Any]
 
 

@@ -1,20 +1,33 @@
 """Skips what needs a part that is not here, unless this is CI, where that is a failure."""
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
 from functools import cache
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.parts import PARTS
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.gcs import running_gcs
 from tests.servers.moto import running_moto
+
+# A machine that stalls is no fault of an example.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 @cache
 def _works(part: str) -> bool:
     return PARTS[part].works()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the programs that tests start have hash seeds of their own, as programs do."""
+    if hasattr(config, "workerinput"):
+        os.environ.pop("PYTHONHASHSEED", None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -50,6 +63,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if os.environ.get("CI") == "true" and terminalreporter.stats.get("skipped"):
+        terminalreporter.write_line("error: Tests were skipped, and CI=true makes that a failure.")
+
+
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     with running_moto() as url:
@@ -75,3 +93,25 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("OUTLAST_", "KUBERNETES_")) or name == "GCE_METADATA_HOST":
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def ample_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For guards in the process of the tests, which would end it if a stall took their time."""
+    monkeypatch.setenv("OUTLAST_GRACE_SECONDS", "3600")
+
+
+@pytest.fixture(autouse=True)
+def _interrupts_on_a_slow_machine_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Guard.interrupt` waits briefly until the guards know: here until they do."""
+    watcher = "outlast.interruption.watcher._ANNOUNCE_SECONDS_MAX"
+    monkeypatch.setattr(watcher, PATIENCE_SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_much_as_before() -> Iterator[None]:
+    """Undo what a command does to our logger, or the order of tests would decide what is logged."""
+    logger = logging.getLogger("outlast")
+    level = logger.level
+    yield
+    logger.setLevel(level)

@@ -1,8 +1,10 @@
-"""The pages that are made from the code. `make docs` writes them; a test compares them."""
+"""The pages generated from the code. `make docs` writes them; a test compares them."""
 
+import importlib
 import inspect
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -10,55 +12,50 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import outlast
-import outlast.capacity.catalogue
-import outlast.capacity.errors
-import outlast.capacity.plan
-import outlast.capacity.sweep
-import outlast.capacity.traces
-import outlast.checkpoint.errors
-import outlast.cli.publish
-import outlast.cli.work
-import outlast.drill.errors
-import outlast.drill.scaffold.project
-import outlast.manifests.lint.errors
-import outlast.manifests.render.errors
-import outlast.queue
-import outlast.results
-import outlast.results.export
-import outlast.storage
-import outlast.worker.errors
-from outlast.capacity.schema import workload_keys, workload_schema
-from outlast.cli.app import app
-from outlast.cli.settings import ALL_SETTINGS
+from outlast.capacity.workload.file import workload_schema
+from outlast.cli.commands import COMMANDS
+from outlast.cli.operate.settings import ALL_SETTINGS
+from tests.drill.specimen_drills import verdicts_page
 from tests.unit.manifests.rules.page import rules_page
+from tests.workload_keys import workload_keys
 
 ROOT = Path(__file__).parent.parent
 
+# These run a program when they are imported.
+_PROGRAMS = {"outlast.__main__", "outlast.demo.scoring", "outlast.demo.training"}
+# Errors are found among the classes that are loaded, so that every module has to be.
+for _module in pkgutil.walk_packages(outlast.__path__, "outlast."):
+    if _module.name not in _PROGRAMS:
+        importlib.import_module(_module.name)
 
-def pages() -> dict[Path, str]:
-    """Every generated file with its content."""
+
+def pages() -> dict[Path, Callable[[], str]]:
+    """Every generated file and the function that returns its content."""
     return {
-        ROOT / "docs/reference/settings.md": settings_page(),
-        ROOT / "docs/reference/cli.md": cli_page(),
-        ROOT / "docs/reference/errors.md": errors_page(),
-        ROOT / "docs/reference/rules.md": rules_page(),
-        ROOT / "docs/reference/workload.md": workload_page(),
-        ROOT / "docs/reference/workload.schema.json": workload_schema_text(),
-        ROOT / "public_api.txt": "\n".join(public_api()) + "\n",
+        ROOT / "docs/reference/settings.md": settings_page,
+        ROOT / "docs/reference/cli.md": cli_page,
+        ROOT / "docs/reference/errors.md": errors_page,
+        ROOT / "docs/reference/rules.md": rules_page,
+        ROOT / "docs/reference/drill-verdicts.md": verdicts_page,
+        ROOT / "docs/reference/workload.md": workload_page,
+        ROOT / "docs/reference/workload.schema.json": workload_schema_text,
+        ROOT / "public_api.txt": lambda: "\n".join(public_api()) + "\n",
     }
 
 
 def settings_page() -> str:
     rows = [
-        f"| `{s.variable}` | `{s.keyword}` | {s.default_text} | {s.meaning} |" for s in ALL_SETTINGS
+        f"| `{s.variable}` | {f'`{s.keyword}`' if s.keyword else ''} | {s.default_text} "
+        f"| {s.meaning} |"
+        for s in ALL_SETTINGS
     ]
     return "\n".join(
         [
             "# Settings",
             "",
-            "After reading this page you know every setting, its variable and its default. The",
-            "keyword beats the variable, which beats the default; an empty variable counts as",
-            "unset. `outlast settings` shows the values in force where you run it.",
+            "Every setting with its environment variable, keyword argument and default. A keyword",
+            "argument overrides the variable, and the variable overrides the default; an empty",
+            "variable counts as unset. `outlast settings` shows the current values.",
             "",
             "| variable | keyword | default | meaning |",
             "|---|---|---|---|",
@@ -69,36 +66,61 @@ def settings_page() -> str:
 
 
 def cli_page() -> str:
-    parts = ["# Command line", "", "What each command says of itself."]
-    for arguments in ([], *([name] for name in command_names())):
-        title = " ".join(["outlast", *arguments])
-        parts += ["", f"## {title}", "", "```text", help_of(*arguments), "```"]
+    parts = ["# Command line", "", "The help text of every command, and the exit codes."]
+    for name, text in help_texts().items():
+        parts += ["", f"## {f'outlast {name}'.rstrip()}", "", "```text", text, "```"]
     codes = [
         "## Exit codes",
         "",
         "| code | meaning |",
         "|---|---|",
-        "| 0 | fine |",
-        "| 1 | findings at or above `--fail-on`, or a check that failed |",
-        "| 2 | wrong usage, or a setting that cannot work |",
-        "| 3 | the queue, the sink or the disk does not answer |",
-        "| 75 | interrupted, but saved |",
-        "| 126, 127 | `exec`: the command cannot be started, or was not found |",
-        "| 128 + n | `exec`: the command died of signal n |",
+        "| 0 | success |",
+        "| 1 | findings at or above `--fail-on`, or a failed check |",
+        "| 2 | incorrect usage or an invalid setting |",
+        "| 3 | the queue, sink or disk is unavailable |",
+        "| 4 | `drill`: inconclusive |",
+        "| 75 | interrupted after saving |",
+        "| 126, 127 | `exec`: the command could not be started, or was not found |",
+        "| 128 + n | `exec`: the command was killed by signal n |",
         "| 130 | Ctrl-C |",
     ]
     return "\n".join([*parts, "", *codes, ""])
 
 
 def command_names() -> list[str]:
-    return sorted(name for name in app if not name.startswith("-"))
+    return [command.name for command in COMMANDS]
 
 
-def help_of(*arguments: str) -> str:
+_HELP = """
+import json, os, sys, tempfile
+import outlast.cli.app
+from outlast.cli.entry import main
+
+def help_of(name):
+    with tempfile.TemporaryFile("w+") as printed:
+        if os.fork() == 0:
+            os.dup2(printed.fileno(), 1)
+            sys.argv = ["outlast", *([name] if name else []), "--help"]
+            sys.exit(main())
+        assert os.wait()[1] == 0, name
+        printed.seek(0)
+        return printed.read()
+
+print(json.dumps([help_of(name) for name in json.loads(sys.argv[1])]))
+"""
+
+
+def help_texts() -> dict[str, str]:
+    """What `--help` prints, for each command and, by the name "", for all of them together."""
+    names = ["", *command_names()]
     environ = {**os.environ, "COLUMNS": "88", "TERM": "dumb", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "outlast", *arguments, "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
-    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+    # All are forked from one process, because each would take a second to import the libraries.
+    command = [sys.executable, "-c", _HELP, json.dumps(names)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environ)
+    texts = [
+        "\n".join(map(str.rstrip, text.strip().splitlines())) for text in json.loads(done.stdout)
+    ]
+    return dict(zip(names, texts, strict=True))
 
 
 def workload_page() -> str:
@@ -107,10 +129,10 @@ def workload_page() -> str:
         [
             "# The workload file",
             "",
-            "After reading this page you know every key of a workload file, its default and its",
-            "meaning. [How to render manifests](../how-to/render-manifests.md) shows it in use;",
-            "[workload.schema.json](workload.schema.json) (`outlast schema`) is the same for",
-            "editors. Sizes and durations carry a unit: `12GiB`; `90s`, `15m`, `3h`, `2d`.",
+            "Every key of a workload file with its default and meaning.",
+            "[How to render manifests](../how-to/render-manifests.md) shows the file in use.",
+            "[workload.schema.json](workload.schema.json) (`outlast schema`) is a JSON Schema for",
+            "editors. Sizes and durations need a unit: `12GiB`; `90s`, `15m`, `3h`, `2d`.",
             "",
             "| key | default | meaning |",
             "|---|---|---|",
@@ -128,12 +150,19 @@ def errors_page() -> str:
     parts = [
         "# Errors",
         "",
-        "Every error of this library says what happened, with the value, and carries in `hint`",
-        "what to do next. All of them are an `outlast.OutlastError`.",
+        "Every exception that Outlast raises. All of them derive from `outlast.OutlastError`; the",
+        "message states what happened, and `hint` what to do next.",
     ]
     for error in error_classes(outlast.OutlastError):
         bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
-        parts += ["", f"## {error.__name__}", "", f"Is a {bases}.", "", inspect.getdoc(error) or ""]
+        parts += [
+            "",
+            f"## {error.__name__}",
+            "",
+            f"Base class: {bases}." if len(error.__bases__) == 1 else f"Base classes: {bases}.",
+            "",
+            inspect.getdoc(error) or "",
+        ]
     return "\n".join([*parts, ""])
 
 
@@ -145,11 +174,11 @@ def error_classes(error: type[BaseException]) -> Iterator[type[BaseException]]:
 
 
 def public_api() -> Iterator[str]:
-    """One line for each public name, so that every change of the surface shows in review."""
+    """One line for each public name, so that every API change shows up in review."""
     for name in sorted(outlast.__all__):
         value = getattr(outlast, name)
         if inspect.ismodule(value):
-            # A package that can be called: which of the two is found depends on what was imported.
+            # A package and a function share this name; which is found depends on the imports.
             value = getattr(value, name)
         if not inspect.isclass(value):
             yield f"outlast.{name}{signature_of(value)}"
@@ -160,7 +189,7 @@ def public_api() -> Iterator[str]:
 
 
 def signature_of(value: Callable[..., object]) -> str:
-    """Its signature; a function as a default goes by its name, not by where it lies in memory."""
+    """The signature, with functions used as defaults shown by name instead of by address."""
     return re.sub(r"<function (\S+) at 0x[0-9a-f]+>", r"\1", str(inspect.signature(value)))
 
 
@@ -175,5 +204,5 @@ def members_of(value: type) -> Iterator[str]:
 if __name__ == "__main__":
     for path, content in pages().items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+        path.write_text(content())
         print(f"wrote {path.relative_to(ROOT)}")

@@ -66,6 +66,7 @@ PARTS = {
     "bash": Part(packages=("bash",), works=_on_path("bash")),
     "zsh": Part(packages=("zsh",), works=_on_path("zsh")),
     "fish": Part(packages=("fish",), works=_on_path("fish")),
+    "cc": Part(packages=("gcc", "libc6-dev"), works=_on_path("cc")),
     "openssl": Part(packages=("openssl",), works=_on_path("openssl")),
     "pid-namespace": Part(
         packages=("util-linux",),

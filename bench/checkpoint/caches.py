@@ -67,7 +67,10 @@ def _children() -> list[str]:
     waiting = ["self"]
     while waiting:
         for task in Path(f"/proc/{waiting.pop()}/task").iterdir():
-            children = (task / "children").read_text().split()
+            try:
+                children = (task / "children").read_text().split()
+            except FileNotFoundError:
+                continue  # the thread has ended meanwhile
             found += children
             waiting += children
     return found

@@ -253,6 +253,7 @@ def bars(medians: Medians, errors: Errors) -> list[Row]:
                 ("torch.load + load_state_dict", torch("save", measure), bar),
                 (TORCH_MMAP, torch("save", f"{measure}_mmap"), ""),
                 ("safetensors, unverified", medians(SAFETENSORS, "save", measure), "goal ≤ 1 x"),
+                ("without comparing", ours("save", f"{measure}_uncompared"), "≤ 1.15 x"),
             ],
         )
     dcp_slow = medians.best(DCP_ASYNC, "training", "slowdown")

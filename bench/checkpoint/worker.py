@@ -74,6 +74,8 @@ def save_and_restore(system: type[System], folder: Path, mib: int) -> dict[str, 
     ways = {"": one.restore}
     if isinstance(one, TorchSave):
         ways["_mmap"] = one.restore_mapped
+    if isinstance(one, Ours):
+        ways["_uncompared"] = one.restore_uncompared
     for suffix, restore in ways.items():
         caches.drop_caches(folder)
         seen[f"restore_cold{suffix}"] = _restored(one, restore, expected)

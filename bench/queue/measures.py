@@ -11,7 +11,7 @@ from bench.queue.drain import Drained, Place, drain, folder, in_turns
 from bench.queue.ours import TERMS, OurSQLite
 from bench.queue.peers import Huey, PersistQueue
 from bench.queue.system import System, numbered
-from outlast.queue import Outcome, Queue, open_queue
+from outlast.queue import Queue, Settlement, open_queue
 from outlast.queue.items import Item
 
 SQLITE: tuple[System, ...] = (BareJobs(), BareRanges(), OurSQLite(), PersistQueue(), Huey())
@@ -114,5 +114,5 @@ def _claim_seconds(queue: Queue) -> float:
     lease = queue.claim(10, TERMS)
     seconds = time.perf_counter() - started
     assert lease is not None
-    queue.settle(lease, Outcome(released=tuple(item.key for item in lease.items)), TERMS)
+    queue.settle(lease, Settlement(released=tuple(item.key for item in lease.items)), TERMS)
     return seconds

@@ -1,12 +1,12 @@
 """Ours: acknowledge, store and claim in one call, results in the same transaction."""
 
 from bench.queue.system import PAYLOAD, Puller, numbered
-from outlast.queue import Lease, Outcome, Queue, Terms, open_queue
+from outlast.queue import Lease, LeaseTerms, Queue, Settlement, open_queue
 from outlast.queue.items import Item
 from outlast.results import Result, open_sink
 from outlast.results.protocol import TransactionalSink
 
-TERMS = Terms(worker="bench", lease_seconds=60.0)
+TERMS = LeaseTerms(worker="bench", lease_seconds=60.0)
 
 
 class OurSQLite:
@@ -42,9 +42,9 @@ class OurPuller:
             self._lease = self._queue.claim(chunk, TERMS)
         else:
             results = [Result(item.key, PAYLOAD) for item in held.items]
-            storing = self._sink.storing(results, token=held.token, version="v1")
-            outcome = Outcome(done=tuple(item.key for item in held.items))
-            self._lease = self._queue.settle(held, outcome, TERMS, storing=storing, claim=chunk)
+            storing = self._sink.storing(results, token=held.token, version="v1", queue=held.queue)
+            settlement = Settlement(done=tuple(item.key for item in held.items))
+            self._lease = self._queue.settle(held, settlement, TERMS, storing=storing, claim=chunk)
         return 0 if self._lease is None else len(self._lease.items)
 
     def close(self) -> None:

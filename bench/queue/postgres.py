@@ -24,9 +24,9 @@ from bench.measure import Row, machine, table
 from bench.queue.measures import CHUNKS, PROCESSES, report
 from bench.queue.ours import TERMS, OurPuller
 from bench.queue.system import PAYLOAD, Puller, System, numbered
-from outlast.queue import Outcome, Queue, open_queue
+from outlast.databases.postgres import text_array
+from outlast.queue import Queue, Settlement, open_queue
 from outlast.queue.items import Item
-from outlast.queue.postgres_link import text_array
 from tests.servers.postgres import PostgresServer, running_postgres
 
 _CLAIMS = 300
@@ -300,7 +300,7 @@ def _claim_seconds(queue: Queue) -> float:
     lease = queue.claim(10, TERMS)
     seconds = time.perf_counter() - started
     assert lease is not None
-    queue.settle(lease, Outcome(released=tuple(item.key for item in lease.items)), TERMS)
+    queue.settle(lease, Settlement(released=tuple(item.key for item in lease.items)), TERMS)
     return seconds
 
 

@@ -17,7 +17,7 @@ class Puller(Protocol):
 
 
 class System(Protocol):
-    """`place` is a folder, or the address of a database, that is empty at the start."""
+    """`database` is a folder, or the address of a database, that is empty at the start."""
 
     name: str
     knows_chunks: bool

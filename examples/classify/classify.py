@@ -1,4 +1,4 @@
-"""Tell which digit an image shows: what the workers call.
+"""Classify images of handwritten digits: the callable that the workers run.
 
     outlast work classify:Classifier --batch --queue sqlite:///jobs.db --sink sqlite:///jobs.db
 
@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-# A larger model takes longer. This pause stands for it: without it the job would be over before
-# anyone could evict a worker.
+# Simulates a larger model. Without this pause the job would end before a worker could be evicted.
 SECONDS_PER_BATCH = float(os.environ.get("CLASSIFY_SECONDS_PER_BATCH", "0"))
 
 
 class Classifier:
-    """The model is loaded once in each process, in `setup`, and not when there is nothing to do."""
+    """Loads the model in `setup`, once per process and only if there is work to do."""
 
     def setup(self) -> None:
         with np.load("model.npz", allow_pickle=False) as saved:
@@ -32,7 +31,7 @@ class Classifier:
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         chances = odds / odds.sum(axis=1, keepdims=True)
         best = chances.argmax(axis=1)
-        # Results are JSON values, so NumPy's numbers become Python's.
+        # Results are JSON values, so convert NumPy numbers to Python numbers.
         return [
             {"digit": int(digit), "certainty": round(float(row[digit]), 4)}
             for digit, row in zip(best, chances, strict=True)

@@ -1,10 +1,10 @@
-"""Make what the example needs: images on disk, and a model that has never seen them.
+"""Create the files for the example: images, and a model that was not trained on them.
 
     python examples/classify/prepare.py FOLDER
 
 The images are scikit-learn's handwritten digits, written as PGM files. A small network is trained
-on the first third of them; the other two thirds are the batch job. The weights are kept as plain
-arrays, so that nothing has to be unpickled.
+on the first third of them; the other two thirds are the batch job. The weights are saved as plain
+arrays, so nothing has to be unpickled.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""Classify 1,197 images with three workers that are evicted again and again.
+"""Classify 1,197 images with three workers that are evicted repeatedly.
 
     python examples/classify/run.py
 
-Everything happens in the folder `classify-run`. Workers get a SIGTERM, as from a Spot node that
-goes away, or a SIGKILL without warning, and are started again as a Job would. At the end every
-image has exactly one result. Exits with 1 if not.
+All files are written to the folder `classify-run`. Workers receive SIGTERM, as on a Spot node that
+is reclaimed, or SIGKILL without warning, and are restarted as a Job would do it. At the end, every
+image has exactly one result; otherwise the script exits with 1.
 """
 
 import json
@@ -30,7 +30,7 @@ def main() -> int:
     subprocess.run([sys.executable, str(HERE / "prepare.py"), str(FOLDER)], check=True)
     print(outlast("publish", URL, "images"))
 
-    print(f"Working on them with {WORKERS} workers, {EVICTIONS} evictions on the way ...")
+    print(f"Classifying them with {WORKERS} workers and {EVICTIONS} evictions ...")
     codes = work_under_eviction(random.Random(7))
     print(f"  exit codes: {', '.join(map(str, codes))}")
 
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def work_under_eviction(chance: random.Random) -> list[int]:
-    """Evict a worker now and then and start another, until the queue is drained."""
+    """Evict a worker at intervals and start another, then wait until the queue is drained."""
     codes = []
     workers = [start_worker() for _ in range(WORKERS)]
     for _ in range(EVICTIONS):
@@ -62,7 +62,7 @@ def start_worker() -> "subprocess.Popen[bytes]":
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
             "CLASSIFY_SECONDS_PER_BATCH": "0.1",
-            # What a Job's manifest sets: exit 0 would count as completion.
+            # As in the manifest of a Job, where exit code 0 would count as completion.
             "OUTLAST_EXIT_CODE": "75",
         },
     )
@@ -74,8 +74,8 @@ def judge() -> int:
     if sorted(row["key"] for row in rows) != sorted(labels):
         print(f"error: {len(rows)} results for {len(labels)} images.", file=sys.stderr)
         return 1
-    right = sum(row["result"]["digit"] == labels[row["key"]] for row in rows)
-    print(f"Every image has one result; {right / len(rows):.1%} of them are right.")
+    correct = sum(row["result"]["digit"] == labels[row["key"]] for row in rows)
+    print(f"Every image has exactly one result; {correct / len(rows):.1%} are correct.")
     return 0
 
 

@@ -8,19 +8,20 @@ from importlib import import_module
 # Type checkers know this name; importing it from typing would double the time of this import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from outlast.capacity.plan import plan
-    from outlast.capacity.workload import Workload
+    from outlast.capacity.planning.plan import plan
+    from outlast.capacity.workload.file import Workload
     from outlast.checkpoint.checkpointer import Checkpointer
-    from outlast.checkpoint.values import value
-    from outlast.drill import drill
+    from outlast.checkpoint.state.values import value
+    from outlast.drills.rehearsal import drill
     from outlast.errors import Interrupted, OutlastError, SettingError
     from outlast.interruption.children import shield_worker
     from outlast.interruption.guard import Guard
     from outlast.interruption.notice import Notice, Source
     from outlast.manifests.linting import lint
+    from outlast.publishing.publish import publish
     from outlast.queue.opening import open_queue
     from outlast.results.opening import open_sink
-    from outlast.run import Run
+    from outlast.run.run import Run
     from outlast.worker.errors import ItemFailed
     from outlast.worker.worker import Worker
 
@@ -43,6 +44,7 @@ __all__ = [
     "open_queue",
     "open_sink",
     "plan",
+    "publish",
     "shield_worker",
     "value",
 ]
@@ -54,18 +56,19 @@ _HOMES = {
     "ItemFailed": "outlast.worker.errors",
     "Notice": "outlast.interruption.notice",
     "OutlastError": "outlast.errors",
-    "Run": "outlast.run",
+    "Run": "outlast.run.run",
     "SettingError": "outlast.errors",
     "Source": "outlast.interruption.notice",
     "Worker": "outlast.worker.worker",
-    "Workload": "outlast.capacity.workload",
-    "drill": "outlast.drill",
+    "Workload": "outlast.capacity.workload.file",
+    "drill": "outlast.drills.rehearsal",
     "lint": "outlast.manifests.linting",
     "open_queue": "outlast.queue.opening",
     "open_sink": "outlast.results.opening",
-    "plan": "outlast.capacity.plan",
+    "plan": "outlast.capacity.planning.plan",
+    "publish": "outlast.publishing.publish",
     "shield_worker": "outlast.interruption.children",
-    "value": "outlast.checkpoint.values",
+    "value": "outlast.checkpoint.state.values",
 }
 
 

@@ -78,7 +78,10 @@ def test_a_setting_that_cannot_work_is_refused() -> None:
     done = outlast("settings", env={"OUTLAST_GRACE_SECONDS": "1"})
 
     assert done.returncode == 2
-    assert "1 s (variable OUTLAST_GRACE_SECONDS) is shorter than the reserve" in done.stderr
+    assert (
+        "1 s (variable OUTLAST_GRACE_SECONDS) is shorter than the 2 s (default) reserved"
+        in done.stderr
+    )
 
 
 def test_output_that_is_no_terminal_has_no_colour() -> None:

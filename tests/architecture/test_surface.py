@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
 def test_a_generated_page_is_what_the_code_says(path: Path) -> None:
-    assert path.read_text() == pages()[path], "Run `make docs` and look at the difference."
+    assert path.read_text() == pages()[path](), "Run `make docs` and look at the difference."
 
 
 def modules_after(statement: str) -> set[str]:

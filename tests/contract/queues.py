@@ -86,7 +86,7 @@ def _pubsub(_folder: Path) -> Iterator[Backend]:
 
     def opened() -> Queue:
         # Imported here, because it takes a second that other tests need not wait.
-        from outlast.queue.pubsub import PubSubQueue
+        from outlast.queue.pubsub.queue import PubSubQueue
 
         return PubSubQueue(url, wait_seconds=1.0)
 

@@ -115,6 +115,141 @@ def test_a_stale_worker_of_another_version_cannot_overwrite_either(sink: Sink) -
     assert sink.done(["a"], version="v2") == {"a"}
 
 
+# Several queues and versions. Tokens of different queues have nothing to do with each other.
+
+
+def test_a_newer_run_replaces_the_results_of_another_queue_whatever_its_tokens(sink: Sink) -> None:
+    sink.store(results("a", text="old"), token=4_000_000_000_000_000, version="v1", queue="one")
+
+    refused = sink.store(results("a", text="new"), token=1, version="v2", queue="two")
+
+    assert refused == set()
+    assert sink.done(["a"], version="v2") == {"a"}
+    assert list(sink.results()) == results("a", text="new")
+
+
+def test_a_stale_worker_of_an_older_queue_cannot_overwrite_a_newer_run(sink: Sink) -> None:
+    sink.store(results("x"), token=1, version="v1", queue="one")
+    sink.store(results("a", text="new"), token=1, version="v2", queue="two")
+
+    refused = sink.store(results("a", "b", text="old"), token=99, version="v1", queue="one")
+
+    assert refused == {"a"}
+    assert list(sink.results()) == [Result("a", "new"), Result("b", "old"), Result("x", "1")]
+
+
+def test_two_queues_of_one_version_feed_one_sink(sink: Sink) -> None:
+    for number in range(3):
+        token = 100 - number
+        assert not sink.store(results(f"a{number}"), token=token, version="v1", queue="one")
+        assert not sink.store(results(f"b{number}"), token=number, version="v1", queue="two")
+
+    assert sink.count(version="v1") == 6
+
+
+def test_a_new_version_in_an_older_queue_replaces_results_of_another_queue(sink: Sink) -> None:
+    sink.store(results("x"), token=1, version="v1", queue="one")
+    sink.store(results("a", text="old"), token=50, version="v1", queue="two")
+
+    refused = sink.store(results("a", text="new"), token=2, version="v2", queue="one")
+
+    assert refused == set()
+    assert sink.done(["a"], version="v2") == {"a"}
+
+
+@pytest.mark.parametrize("queues", [("one", "two", "three"), ("one", "one", "one")])
+def test_a_version_that_is_rolled_back_replaces_results_once_more(
+    backend: Backend, queues: tuple[str, str, str]
+) -> None:
+    for token, (queue, version) in enumerate(zip(queues, ("v1", "v2", "v1"), strict=True), 1):
+        # Every version is a program of its own.
+        sink = backend.open()
+        assert sink.done(["a"], version=version) == set()
+
+        refused = sink.store(
+            results("a", text=str(token)), token=token, version=version, queue=queue
+        )
+
+        assert refused == set()
+        assert sink.done(["a"], version=version) == {"a"}
+        assert list(sink.results()) == results("a", text=str(token))
+        sink.close()
+
+
+def test_a_rollback_needs_no_tokens(backend: Backend) -> None:
+    """Where leases have no order of their own, all of them have the same token."""
+    for number, version in enumerate(("v1", "v2", "v1")):
+        sink = backend.open()
+
+        refused = sink.store(results("a", text=str(number)), token=1, version=version, queue="one")
+
+        assert refused == set()
+        assert list(sink.results()) == results("a", text=str(number))
+        sink.close()
+
+
+def test_two_versions_at_work_on_one_queue_are_told_apart_by_their_leases(
+    backend: Backend, sink: Sink
+) -> None:
+    other = backend.open()
+    sink.store(results("x"), token=1, version="v1", queue="one")
+    other.store(results("y"), token=2, version="v2", queue="one")
+    sink.store(results("a", text="newer lease"), token=4, version="v1", queue="one")
+
+    assert other.store(results("a", text="stale"), token=3, version="v2", queue="one") == {"a"}
+    assert other.store(results("a", text="newest"), token=5, version="v2", queue="one") == set()
+    assert next(sink.results()) == Result("a", "newest")
+    if other is not sink:
+        other.close()
+
+
+def test_of_two_leases_without_an_order_the_first_result_of_a_version_stays(
+    backend: Backend, sink: Sink
+) -> None:
+    other = backend.open()
+    sink.store(results("a", text="first"), token=1, version="v1", queue="one")
+
+    refused = other.store(results("a", text="second"), token=1, version="v1", queue="one")
+
+    assert refused == set()
+    assert list(sink.results()) == results("a", text="first")
+    if other is not sink:
+        other.close()
+
+
+def test_a_result_of_a_lost_lease_replaces_nothing_of_its_queue(sink: Sink) -> None:
+    sink.store(results("a", text="there"), token=1, version="v2", queue="one")
+
+    refused = sink.store(results("a", "b", text="late"), token=0, version="v1", queue="one")
+
+    assert refused == {"a"}
+    assert list(sink.results()) == [Result("a", "there"), Result("b", "late")]
+
+
+def test_many_runs_that_begin_at_once_have_an_order(backend: Backend) -> None:
+    start = threading.Barrier(6)
+
+    def store(number: int) -> None:
+        sink = backend.open()
+        start.wait()
+        queue = f"queue-{number // 2}"
+        sink.store(results("a", text=f'"{queue}"'), token=1, version="v1", queue=queue)
+        sink.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(store, range(6)))
+
+    sink = backend.open()
+    assert sink.count() == 1
+    assert sink.store(results("a"), token=1, version="v1", queue="last") == set()
+    refused = [
+        bool(sink.store(results("a"), token=9, version="v1", queue=f"queue-{number}"))
+        for number in range(3)
+    ]
+    assert refused == [True, True, True]
+    sink.close()
+
+
 def test_a_key_may_be_any_text(sink: Sink) -> None:
     stored = [Result(key=key, payload=f'"{number}"') for number, key in enumerate(STRANGE_KEYS)]
 

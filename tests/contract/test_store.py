@@ -29,8 +29,9 @@ from outlast.storage import (
     final,
     open_store,
 )
-from outlast.storage.local import Commit, LocalStore
+from outlast.storage.local.store import Commit, LocalStore
 from outlast.storage.memory import MemoryStore
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.faults import forgetting_to_say_so
 from tests.servers.moto import BUCKET
 from tests.servers.places import fuse_mount, object_store_environ
@@ -106,11 +107,11 @@ def store(opened: Opened) -> Store:
 
 
 def refuse_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, "refused")
 
-    monkeypatch.setattr("outlast.storage.aside.os.link", refuse)
-    monkeypatch.setattr("outlast.storage.aside._rename_noreplace", refuse)
+    monkeypatch.setattr("outlast.storage.local.aside.os.link", refuse)
+    monkeypatch.setattr("outlast.storage.local.aside._rename_noreplace", refuse)
     monkeypatch.setattr("os.rename", refuse)
     monkeypatch.setattr("os.replace", refuse)
 
@@ -142,7 +143,7 @@ def test_what_was_created_is_read_back_and_listed(store: Store) -> None:
 def test_an_existing_object_is_never_replaced(store: Store) -> None:
     store.create("a", [b"first"])
 
-    with pytest.raises(AlreadyExists, match="'a' exists already"):
+    with pytest.raises(AlreadyExists, match="'a' already exists"):
         store.create("a", [b"second"])
 
     assert store.read("a") == b"first"
@@ -158,7 +159,7 @@ def test_an_empty_object_is_an_object(store: Store) -> None:
 
 
 def test_a_missing_object_is_not_found(store: Store) -> None:
-    with pytest.raises(NotFound, match="There is no 'a/b'"):
+    with pytest.raises(NotFound, match="'a/b' does not exist"):
         store.read("a/b")
     with pytest.raises(NotFound):
         store.read("a/b", start=3, length=2)
@@ -203,11 +204,10 @@ def test_read_only_memory_is_refused_as_a_target(store: Store) -> None:
 
 
 def test_a_single_buffer_is_not_mistaken_for_a_sequence(store: Store) -> None:
-    with pytest.raises(TypeError, match="put it in a list"):
+    with pytest.raises(TypeError, match="put a single buffer in a list"):
         store.create("a", b"abc")  # type: ignore[arg-type]  # this mistake is the point
 
 
-@pytest.mark.timeout(60)
 def test_a_large_object_survives_the_round_trip(store: Store) -> None:
     # Just above what one conditional request may carry, with an odd end.
     data = random.Random(1).randbytes(64 * MIB + 4099)
@@ -295,7 +295,7 @@ def test_a_deleted_name_can_be_used_again(store: Store) -> None:
 )
 def test_hostile_names_are_refused(store: Store, call: Callable[[Store, str], None]) -> None:
     for name in HOSTILE_NAMES:
-        with pytest.raises(BadName, match="cannot name an object"):
+        with pytest.raises(BadName, match="is not a valid object name"):
             call(store, name)
 
     assert store.list() == []
@@ -303,7 +303,7 @@ def test_hostile_names_are_refused(store: Store, call: Callable[[Store, str], No
 
 def test_a_prefix_that_no_name_has_is_refused(store: Store) -> None:
     for prefix in ("../", "/", ".tmp/", "a\nb", "a//"):
-        with pytest.raises(BadName, match="No name of an object starts with"):
+        with pytest.raises(BadName, match="is not a valid prefix"):
             store.list(prefix)
 
 
@@ -311,11 +311,11 @@ def test_a_prefix_that_no_name_has_is_refused(store: Store) -> None:
 
 
 def test_final_limits_do_for_a_store_that_is_well(store: Store) -> None:
-    store.create("a", [b"x"], limits=final(10))
+    store.create("a", [b"x"], limits=final(PATIENCE_SECONDS))
 
-    assert store.read("a", limits=final(10)) == b"x"
-    assert len(store.list(limits=final(10))) == 1
-    store.delete(["a"], limits=final(10))
+    assert store.read("a", limits=final(PATIENCE_SECONDS)) == b"x"
+    assert len(store.list(limits=final(PATIENCE_SECONDS))) == 1
+    store.delete(["a"], limits=final(PATIENCE_SECONDS))
 
 
 # Commits
@@ -363,7 +363,7 @@ def test_sixteen_threads_that_create_one_name_have_one_winner(store: Store) -> N
 def test_a_503_after_a_write_that_lasted_is_found_to_be_a_success(
     s3_server: str, monkeypatch: pytest.MonkeyPatch, attempts_max: int
 ) -> None:
-    limits = replace(final(10), attempts_max=attempts_max)
+    limits = replace(final(PATIENCE_SECONDS), attempts_max=attempts_max)
     with forgetting_to_say_so(s3_server, writes=1) as server:
         for name, value in object_store_environ("s3", server).items():
             monkeypatch.setenv(name, value)
@@ -408,19 +408,21 @@ def test_sixteen_processes_that_create_one_name_have_one_winner(opened: Opened) 
     assert opened.store.read("attempts/000001") == winner.encode()
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("opened", SHARED_KINDS, indirect=True)
 def test_a_killed_writer_never_leaves_a_torn_object(opened: Opened) -> None:
     seed = 20260
     chance = random.Random(seed)
     said: list[str] = []
     # A server outlives its writers, so a kill has fewer places to do harm there.
-    lives = 8 if opened.environ else 30
+    lives = 8 if opened.environ else 16
 
     for life in range(lives):
         with program(opened, "write", f"life{life}") as writer:
             assert line(writer) == "ready"
             go(writer)
+            # Half of them get to write something, however slow the machine is.
+            if life % 2:
+                said.append(line(writer))
             time.sleep(chance.uniform(0.0, 0.06))
             writer.kill()
             assert writer.stdout is not None
@@ -433,7 +435,7 @@ def test_a_killed_writer_never_leaves_a_torn_object(opened: Opened) -> None:
         assert len(data) == entry.size_bytes
     # The last line may have been cut by the kill; all others were said after the object lasted.
     assert {name for name in said if len(name.rpartition("-")[2]) == 6} <= listed.keys()
-    assert said, "no writer lived long enough to write anything"
+    assert len(said) >= lives // 2
 
 
 @contextlib.contextmanager

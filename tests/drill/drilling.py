@@ -3,20 +3,27 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 
-from outlast.drill.report import Report
+from outlast.drills.judge.report import DrillReport
+from outlast.drills.judge.verdict import CheckResult
+from outlast.drills.rehearsal import drill
+from outlast.drills.run.options import DrillKeywords
+from tests.patience import eventually
 
 ROOT = Path(__file__).parent.parent.parent
 SHORT = timedelta(seconds=1.2)
 """A grace period that a fault is to miss: each time, the test waits for its end."""
 
-AMPLE = timedelta(seconds=8)
-"""One that a program without fault keeps even on a busy machine."""
+AMPLE = timedelta(seconds=60)
+"""One that a program keeps on any machine, however long it stalls: nobody waits for its end."""
+
+REPEATS_MAX = 10
 
 
 def control(name: str, *arguments: str) -> list[str]:
@@ -24,8 +31,23 @@ def control(name: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", f"tests.faults.controls.{name}", *arguments]
 
 
-def failing(report: Report) -> dict[str, str]:
-    return {verdict.code: verdict.reason for verdict in report.verdicts if not verdict.ok}
+def conclusive_drill(command: Sequence[str], **options: Unpack[DrillKeywords]) -> DrillReport:
+    """A drill whose evictions all landed.
+
+    They are placed by the length of the baseline. If the machine stalled in that, the job may be
+    done before the last of them, the report says so, and this holds another drill.
+    """
+    for _ in range(REPEATS_MAX):
+        report = drill(command, **options)
+        if "conclusive" not in failing(report):
+            break
+    return report
+
+
+def failing(report: DrillReport) -> dict[str, str]:
+    """The checks that failed or warned, with their reasons."""
+    bad = (CheckResult.FAIL, CheckResult.WARN)
+    return {one.name: one.reason for one in report.checks if one.result in bad}
 
 
 @contextlib.contextmanager
@@ -38,7 +60,7 @@ def nothing_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setattr("tempfile.tempdir", None)
     yield
     assert list(temporary.iterdir()) == []
-    assert processes_with(f"TMPDIR={temporary}") == []
+    eventually(lambda: processes_with(f"TMPDIR={temporary}") == [], "its processes end")
 
 
 def processes_with(variable: str) -> list[str]:

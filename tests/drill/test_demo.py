@@ -1,4 +1,4 @@
-"""`outlast demo`: both acts for real, the folder it leaves, and Ctrl-C in the middle."""
+"""`outlast demo`: both parts for real, the folder it leaves, and Ctrl-C in the middle."""
 
 import json
 import os
@@ -17,16 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outlast.cli.demo import _story
-from outlast.drill.demo import acts
-from outlast.drill.demo.acts import Demo
-from outlast.drill.demo.digits import draw_digits
-from outlast.drill.demo.folder import MADE, MARK, demo_folder
-from outlast.drill.errors import DrillError
-from outlast.drill.events import Listener, ignore
-from tests.drill.drilling import nothing_left_behind, processes_with
-
-pytestmark = pytest.mark.timeout(300)
+from outlast.cli.run.demo import _summary
+from outlast.demo import runner
+from outlast.demo.digits import draw_digits
+from outlast.demo.runner import MARKER, OUTPUTS, DemoResult, demo_folder
+from outlast.drills.errors import DrillError
+from outlast.drills.run.events import Listener, ignore
+from tests.drill.drilling import REPEATS_MAX, nothing_left_behind, processes_with
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -41,28 +39,33 @@ def unseen(_: str) -> Iterator[Listener]:
 
 
 def outlast_demo(out: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """A demo. It is repeated if the machine stalled so that its evictions came too late."""
     command = [sys.executable, "-m", "outlast", "demo", "--out", str(out), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    for _ in range(REPEATS_MAX):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if "inconclusive" not in done.stdout:
+            break
+    return done
 
 
 def assert_shown(done: "subprocess.CompletedProcess[str]", out: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     shown = json.loads(done.stdout)
-    training, scoring = shown["acts"]
+    training, scoring = shown["parts"]
     assert shown["passed"] and training["passed"] and scoring["passed"]
-    for act in (training, scoring):
-        assert act["evictions"] >= 5 and act["without_notice"] >= 1
-        assert act["reasons"] == [] and all(one["ok"] for one in act["verdicts"])
-    assert "not-identical" in [one["code"] for one in training["verdicts"]]
-    assert (scoring["items_lost"], scoring["items_doubled"]) == (0, 0)
-    assert sorted(path.name for path in out.iterdir()) == sorted([MARK, *MADE])
+    for part in (training, scoring):
+        assert part["evictions"] >= 5 and part["without_notice"] >= 1
+        assert part["reasons"] == [] and part["verdict"] == "survived"
+    assert {"name": "identical", "result": "pass"}.items() <= training["checks"][6].items()
+    assert (scoring["items_lost"], scoring["duplicates"]) == (0, 0)
+    assert sorted(path.name for path in out.iterdir()) == sorted([MARKER, *OUTPUTS])
     rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert Counter(row["key"] for row in rows) == Counter(
-        f"image-{number:04}" for number in range(acts.ITEMS)
+        f"image-{number:04}" for number in range(runner.ITEMS)
     )
 
 
-def test_both_acts_survive_and_leave_only_their_folder(tmp_path: Path) -> None:
+def test_both_parts_survive_and_leave_only_their_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     done = outlast_demo(out, "--seed", "3", "--format", "json")
@@ -70,9 +73,9 @@ def test_both_acts_survive_and_leave_only_their_folder(tmp_path: Path) -> None:
     assert_shown(done, out)
     assert done.stderr == ""
     shown = json.loads(done.stdout)
-    assert shown["images"] >= 2000 and shown["right"] > 0.9
-    for act in shown["acts"]:
-        assert Path(act["report"]).read_text().startswith("<!doctype html>")
+    assert shown["images"] >= 2000 and shown["accuracy"] > 0.9
+    for part in shown["parts"]:
+        assert Path(part["report"]).read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.soak
@@ -89,30 +92,30 @@ def test_every_seed_survives(number: int, tmp_path: Path) -> None:
 def test_a_training_that_forgets_its_random_state_does_not_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Path(acts.__file__).with_name("training.py").read_text()
+    whole = Path(runner.__file__).with_name("training.py").read_text()
     broken = tmp_path / "training.py"
     broken.write_text(whole.replace(', "rng": rng}', "}").replace("STEPS = 3600", "STEPS = 1500"))
     assert '"rng"' not in broken.read_text() and "1500" in broken.read_text()
-    command = [*acts._program("training.py", tmp_path / "model.npz")[:-2], str(broken)]
-    monkeypatch.setattr(acts, "_program", lambda _, target: [*command, str(target)])
+    command = [*runner._program("training.py", tmp_path / "model.npz")[:-2], str(broken)]
+    monkeypatch.setattr(runner, "_program", lambda _, target: [*command, str(target)])
     digits = draw_digits(500, seed=1)
 
-    act = acts._training(digits, tmp_path, tmp_path, 1, unseen)
-    story = _story(Demo(seed=1, seconds=20.0, acts=(act,), right=None))
+    part = runner._train(digits, tmp_path, tmp_path, 1, unseen)
+    summary = _summary(DemoResult(seed=1, seconds=20.0, parts=(part,), accuracy=None))
 
-    assert not act.passed
-    assert any(reason.startswith("not-identical: ") for reason in act.reasons)
-    assert "NO  training: not-identical" in story
-    assert "Did NOT pass. `outlast demo --seed 1` repeats it." in story
+    assert not part.passed
+    assert any(reason.startswith("identical: ") for reason in part.reasons)
+    assert "FAIL training: identical" in summary
+    assert "The demo failed. Repeat it with `outlast demo --seed 1`." in summary
 
 
 def test_what_was_never_compared_does_not_pass() -> None:
     nothing: Any = SimpleNamespace(comparisons=())
     few: Any = SimpleNamespace(comparisons=[SimpleNamespace(items=[SimpleNamespace(items=7)])])
 
-    assert acts._not_same(nothing) == ["The model was not compared with the undisturbed one."]
-    assert acts._not_once(nothing) == ["Of 2,400 items, none were compared."]
-    assert acts._not_once(few) == ["Of 2,400 items, 7 were compared."]
+    assert runner._not_compared(nothing) == ["The model was not compared with the baseline."]
+    assert runner._not_counted(nothing) == ["Expected 2,400 compared items, got none."]
+    assert runner._not_counted(few) == ["Expected 2,400 compared items, got 7."]
 
 
 def test_the_same_seed_draws_the_same_images() -> None:
@@ -127,7 +130,7 @@ def test_the_same_seed_draws_the_same_images() -> None:
     ("number", "code", "moment"),
     [
         (signal.SIGINT, 130, "eviction 1 of attempt"),
-        (signal.SIGTERM, 143, "running undisturbed"),
+        (signal.SIGTERM, 143, "running without evictions"),
     ],
     ids=["ctrl-c", "sigterm"],
 )
@@ -146,16 +149,13 @@ def test_being_stopped_clears_up(
         if moment in line:
             break
 
-    told = time.monotonic()
     os.killpg(program.pid, number)
     time.sleep(0.02)
     os.killpg(program.pid, number)
     rest = program.stderr.read()
     program.stderr.close()
 
-    assert program.wait(20) == code
-    # It takes well below two seconds where nothing else runs.
-    assert time.monotonic() - told < 10
+    assert program.wait(PATIENCE_SECONDS) == code
     assert "Traceback" not in rest
     assert processes_with(f"TMPDIR={os.environ['TMPDIR']}") == []
     assert not list((tmp_path / "out").glob("*.new"))
@@ -169,8 +169,8 @@ def test_a_folder_of_someone_else_is_refused_and_left_alone(tmp_path: Path) -> N
     done = outlast_demo(mine)
 
     assert done.returncode == 2
-    assert "is not empty, and no earlier demo made it." in done.stderr
-    assert "hint:  Name another one with --out." in done.stderr
+    assert "is not empty and was not created by an earlier demo." in done.stderr
+    assert "hint:  Choose another folder with --out." in done.stderr
     assert [path.name for path in mine.iterdir()] == ["model.npz"]
 
 
@@ -178,19 +178,19 @@ def test_the_folder_of_an_earlier_demo_is_used_again_and_keeps_what_is_not_the_d
     tmp_path: Path,
 ) -> None:
     with demo_folder(tmp_path / "out") as folder:
-        for name in (*MADE, "notes.txt", f".{MADE[0]}.new"):
+        for name in (*OUTPUTS, "notes.txt", f".{OUTPUTS[0]}.new"):
             (folder / name).write_text("old")
 
     with demo_folder(tmp_path / "out") as folder:
         found = sorted(path.name for path in folder.iterdir())
 
-    assert found == [MARK, "notes.txt"]
+    assert found == [MARKER, "notes.txt"]
 
 
 def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
     with (
         demo_folder(tmp_path / "out"),
-        pytest.raises(DrillError, match="Another demo is at work in the folder"),
+        pytest.raises(DrillError, match="Another demo is running in the folder"),
         demo_folder(tmp_path / "out"),
     ):
         pass
@@ -201,7 +201,7 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
     for name in ("file", "file/below"):
         with (
-            pytest.raises(DrillError, match="cannot be used: "),
+            pytest.raises(DrillError, match="Could not use the folder "),
             demo_folder(tmp_path / name),
         ):
             pass
@@ -209,7 +209,7 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 def test_a_mark_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / MARK).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "out" / MARKER).symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(DrillError), demo_folder(tmp_path / "out"):
         pass
@@ -218,5 +218,5 @@ def test_a_mark_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_seed_below_zero_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DrillError, match=r"The seed is -1\."):
-        acts.hold_demo(tmp_path / "out", seed=-1, stage=unseen)
+    with pytest.raises(DrillError, match=r"--seed: expected 0 or more, got -1\."):
+        runner.run_demo(tmp_path / "out", seed=-1, present=unseen)

@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from outlast.drill.rehearsal import drill
-from tests.drill.drilling import AMPLE, SHORT, control, failing, nothing_left_behind
-
-pytestmark = pytest.mark.timeout(90)
+from outlast.drills.judge.verdict import CheckResult
+from outlast.drills.rehearsal import drill
+from tests.drill.drilling import (
+    AMPLE,
+    SHORT,
+    conclusive_drill,
+    control,
+    failing,
+    nothing_left_behind,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +29,7 @@ def _clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_well_behaved_program_survives_every_kind_of_eviction() -> None:
-    report = drill(
+    report = conclusive_drill(
         control("well_behaved"), evictions=4, grace=AMPLE, seed=1, expect=["result.json"]
     )
 
@@ -34,27 +40,34 @@ def test_a_well_behaved_program_survives_every_kind_of_eviction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "codes", "words"),
+    ("name", "names", "words"),
     [
-        ("ignores_sigterm", {"killed"}, "It ignores SIGTERM."),
-        ("no_handler", {"killed"}, "It has no handler for SIGTERM"),
-        ("never_saves", {"started-over"}, "It wrote nothing before its end"),
-        ("restarts_from_zero", {"started-over"}, "It started over: resume"),
-        ("exits_zero", {"exit-zero", "not-finished"}, "a Job counts exit 0 as complete"),
-        ("tears_its_file", {"torn", "not-finished"}, "half written (checkpoint.json)"),
-        ("loses_its_generator", {"not-identical"}, "total is "),
-        ("saves_too_slowly", {"killed"}, "It was still writing 'checkpoint."),
+        ("ignores_sigterm", {"left-in-time"}, "It ignores SIGTERM."),
+        ("no_handler", {"left-in-time"}, "It has no handler for SIGTERM"),
+        ("never_saves", {"resumed"}, "It wrote nothing until it finished"),
+        ("restarts_from_zero", {"resumed"}, "50 of 50 lines like 'step 50' were printed again"),
+        ("exits_zero", {"exit-code", "finished"}, "a Job counts exit code 0 as complete"),
+        ("tears_its_file", {"files-intact", "finished"}, "was killed (checkpoint.json)"),
+        ("loses_its_generator", {"identical"}, "total is "),
+        ("saves_too_slowly", {"left-in-time"}, "It was still writing 'checkpoint."),
     ],
 )
-def test_a_fault_is_recognised_by_its_code_and_explained(
-    name: str, codes: set[str], words: str
+def test_a_fault_is_recognised_by_its_check_and_explained(
+    name: str, names: set[str], words: str
 ) -> None:
-    report = drill(control(name), evictions=3, grace=SHORT, seed=3, expect=["result.json"])
+    grace = SHORT if "left-in-time" in names else AMPLE
+
+    report = drill(control(name), evictions=3, grace=grace, seed=3, expect=["result.json"])
 
     found = failing(report)
     # A program that works on through its grace period can be done before all evictions came.
-    assert set(found) - {"inconclusive"} == codes, report.story()
+    assert set(found) - {"conclusive"} == names, report.story()
     assert any(words in reason for reason in found.values()), report.story()
+    # Being killed is only a warning if the result is right nevertheless.
+    was_killed = "and was killed" in found.get("left-in-time", "")
+    assert was_killed or name != "saves_too_slowly"
+    expected = CheckResult.WARN if was_killed else CheckResult.FAIL
+    assert {*report.names_with(expected)} - {"conclusive"} == names, report.story()
 
 
 def test_a_program_behind_a_shell_that_never_gets_the_signal_is_recognised() -> None:
@@ -62,15 +75,15 @@ def test_a_program_behind_a_shell_that_never_gets_the_signal_is_recognised() -> 
 
     report = drill(["sh", "-c", script], evictions=2, grace=SHORT, seed=1, expect=["result.json"])
 
-    assert set(failing(report)) - {"inconclusive"} == {"killed"}, report.story()
-    assert "Process 1 is the shell" in failing(report)["killed"]
+    assert set(failing(report)) - {"conclusive"} == {"left-in-time"}, report.story()
+    assert "Process 1 is the shell" in failing(report)["left-in-time"]
 
 
 def test_the_same_program_behind_outlast_exec_survives() -> None:
     script = f"{sys.executable} -m tests.faults.controls.well_behaved; exit $?"
     wrapper = [sys.executable, "-m", "outlast", "exec", "--"]
 
-    report = drill(
+    report = conclusive_drill(
         [*wrapper, "sh", "-c", script],
         evictions=2,
         grace=AMPLE,
@@ -82,16 +95,16 @@ def test_the_same_program_behind_outlast_exec_survives() -> None:
 
 
 def test_a_program_that_will_not_start_again_is_a_crash_and_shows_its_last_words() -> None:
-    report = drill(control("crashes_on_restart"), evictions=1, no_notice=1, seed=1)
+    report = conclusive_drill(control("crashes_on_restart"), evictions=1, no_notice=1, seed=1)
 
     found = failing(report)
-    assert set(found) == {"crashed", "not-finished"}, report.story()
-    assert "another process holds the lock" in found["crashed"]
+    assert set(found) == {"no-crash", "finished"}, report.story()
+    assert "another process holds the lock" in found["no-crash"]
     assert "  | another process holds the lock" in report.story()
 
 
 def test_a_run_of_the_library_survives_and_its_journal_tells_what_was_lost() -> None:
-    report = drill(
+    report = conclusive_drill(
         control("with_outlast"),
         evictions=3,
         grace=AMPLE,
@@ -104,13 +117,21 @@ def test_a_run_of_the_library_survives_and_its_journal_tells_what_was_lost() -> 
     assert run.finished and run.steps_done == 60
     assert report.steps_lost_max is not None and report.steps_lost_max <= 60
     assert any(point.name == "loss" for point in run.metrics)
-    resumed = [one for one in report.verdicts if one.code == "started-over"]
+    resumed = [one for one in report.checks if one.name == "resumed"]
     assert "It resumed at step" in resumed[0].reason
+
+
+def test_a_run_that_may_pickle_a_part_of_its_state_can_be_drilled() -> None:
+    report = drill(
+        control("with_pickled_state"), evictions=2, grace=AMPLE, seed=2, expect=["weights.npy"]
+    )
+
+    assert failing(report) == {}, report.story()
 
 
 @pytest.mark.parametrize("expect", [["weights.npy"], []], ids=["by artifact", "by state alone"])
 def test_a_run_that_went_apart_is_told_where(expect: list[str]) -> None:
-    report = drill(
+    report = conclusive_drill(
         control("forgets_its_own_generator"),
         evictions=1,
         no_notice=0,
@@ -120,15 +141,15 @@ def test_a_run_that_went_apart_is_told_where(expect: list[str]) -> None:
     )
 
     found = failing(report)
-    assert set(found) == {"not-identical"}, report.story()
+    assert set(found) == {"identical"}, report.story()
     assert report.divergence is not None, report.story()
     assert report.divergence.attempt == 2 and not report.divergence.at_resume
     assert "weights" in report.divergence.leaf
-    assert f"step {report.divergence.step}, " in found["not-identical"]
+    assert f"step {report.divergence.step}, " in found["identical"]
 
 
 def test_workers_that_store_by_key_lose_nothing_and_store_nothing_twice() -> None:
-    report = drill(
+    report = conclusive_drill(
         control("stores_by_key"),
         workers=3,
         evictions=4,
@@ -142,7 +163,7 @@ def test_workers_that_store_by_key_lose_nothing_and_store_nothing_twice() -> Non
 
 
 def test_workers_of_the_library_survive_with_queue_and_results_in_one_file() -> None:
-    report = drill(
+    report = conclusive_drill(
         control("with_outlast_worker"),
         workers=3,
         evictions=4,
@@ -156,10 +177,10 @@ def test_workers_of_the_library_survive_with_queue_and_results_in_one_file() -> 
 
 
 def test_a_worker_that_acknowledges_before_it_stores_loses_items() -> None:
-    report = drill(
+    report = conclusive_drill(
         control("acknowledges_early"),
         workers=3,
-        evictions=4,
+        evictions=6,
         no_notice=0.5,
         grace=AMPLE,
         seed=1,
@@ -167,16 +188,16 @@ def test_a_worker_that_acknowledges_before_it_stores_loses_items() -> None:
     )
 
     found = failing(report)
-    assert set(found) == {"lost-items", "not-identical"}, report.story()
+    assert set(found) == {"no-lost-items", "identical"}, report.story()
     assert report.items_lost and report.duplicates == 0
-    assert "item-" in found["lost-items"]
+    assert "item-" in found["no-lost-items"]
 
 
 def test_a_worker_that_inserts_blindly_stores_items_twice() -> None:
-    report = drill(
+    report = conclusive_drill(
         control("inserts_blindly"),
         workers=3,
-        evictions=4,
+        evictions=6,
         no_notice=0.5,
         grace=AMPLE,
         seed=1,
@@ -184,14 +205,13 @@ def test_a_worker_that_inserts_blindly_stores_items_twice() -> None:
     )
 
     found = failing(report)
-    assert set(found) == {"doubled-items", "not-identical"}, report.story()
+    assert set(found) == {"no-duplicates", "identical"}, report.story()
     assert report.duplicates and report.items_lost == 0
 
 
 @pytest.mark.needs("torch")
-@pytest.mark.timeout(180)
 def test_a_pytorch_script_with_plain_torch_save_survives_by_its_artifact_alone() -> None:
-    report = drill(
+    report = conclusive_drill(
         control("torch_examples", "--checkpoint", "{dir}/last.pt", "--save-model", "{dir}/m.pt"),
         evictions=2,
         grace=timedelta(seconds=15),
@@ -218,7 +238,7 @@ def test_programs_without_fault_survive_whatever_the_seed(
     name: str, workers: int, expect: str
 ) -> None:
     for seed in range(1000, 1025):
-        report = drill(
+        report = conclusive_drill(
             control(name),
             workers=workers,
             evictions=1 + seed % 5,

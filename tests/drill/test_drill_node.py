@@ -2,19 +2,19 @@
 
 import signal
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from outlast.drill.isolation import GROUP, Isolation, best_isolation
-from outlast.drill.node import Node, NodeEnd, await_ends
-from outlast.drill.records import Handling
+from outlast.drills.run.node import GROUP, Isolation, Node, NodeEnd, await_ends, best_isolation
+from outlast.drills.run.records import SigtermHandling
 from tests.drill.drilling import processes_with
+from tests.patience import PATIENCE_SECONDS, eventually
 
-ESCAPE = "(setsid sh -c 'sleep 60 & sleep 60' &); sleep 60 & echo ready; wait"
+ESCAPE = "(setsid sh -c 'sleep 3600 & sleep 3600' &); sleep 3600 & echo ready; wait"
+UNTIL_TOLD = "until [ -e go-on ]; do sleep 0.02; done"
 TRAP = "trap 'echo got; exit 75' TERM; echo ready; while :; do sleep 0.02; done"
 
 ISOLATIONS = [
@@ -41,21 +41,18 @@ def node(
         yield one, log
     finally:
         one.kill()
-        await_ends([one], 5.0)
+        await_ends([one], PATIENCE_SECONDS)
 
 
 def ended(one: Node) -> NodeEnd:
-    await_ends([one], 10.0)
+    await_ends([one], PATIENCE_SECONDS)
     end = one.ended()
     assert end is not None, "The node did not end."
     return end
 
 
 def wait_for(text: str, log: Path) -> None:
-    give_up_at = time.monotonic() + 10
-    while text not in log.read_text():
-        assert time.monotonic() < give_up_at, f"{text!r} is not in: {log.read_text()}"
-        time.sleep(0.01)
+    eventually(lambda: text in log.read_text(), f"{text!r} in {log}")
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
@@ -70,7 +67,7 @@ def test_process_1_hears_the_notice_and_may_leave(isolation: str, tmp_path: Path
     with node(["sh", "-c", TRAP], tmp_path, isolation=isolation) as (one, log):
         wait_for("ready", log)
 
-        assert one.terminate() is Handling.CAUGHT
+        assert one.terminate() is SigtermHandling.CAUGHT
         assert ended(one).exit_code == 75
         assert "got" in log.read_text()
 
@@ -78,40 +75,63 @@ def test_process_1_hears_the_notice_and_may_leave(isolation: str, tmp_path: Path
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_what_process_1_does_not_handle_does_not_stop_it(isolation: str, tmp_path: Path) -> None:
     """As in a container, whichever way the node is kept apart."""
-    command = ["sh", "-c", "echo ready; sleep 0.5; echo still here; exit 3"]
+    command = ["sh", "-c", f"echo ready; {UNTIL_TOLD}; echo still here; exit 3"]
     with node(command, tmp_path, isolation=isolation) as (one, log):
         wait_for("ready", log)
 
-        assert one.terminate() is Handling.DEFAULT
+        assert one.terminate() is SigtermHandling.DEFAULT
         assert one.process_name() == "sh"
+        (tmp_path / "go-on").touch()
         assert ended(one).exit_code == 3
         assert "still here" in log.read_text()
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_a_signal_that_is_ignored_is_told_as_such(isolation: str, tmp_path: Path) -> None:
-    command = ["sh", "-c", "trap '' TERM; echo ready; sleep 0.3"]
+    command = ["sh", "-c", f"trap '' TERM; echo ready; {UNTIL_TOLD}"]
     with node(command, tmp_path, isolation=isolation) as (one, log):
         wait_for("ready", log)
 
-        assert one.terminate() is Handling.IGNORED
+        assert one.terminate() is SigtermHandling.IGNORED
+
+
+WAITS_IN_A_THREAD = """
+import signal, threading
+def wait():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    print("ready", flush=True)
+    signal.sigwait([signal.SIGTERM])
+threading.Thread(target=wait).start()
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_thread_that_waits_for_the_signal_is_not_taken_for_no_handler(
+    isolation: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", WAITS_IN_A_THREAD]
+    with node(command, tmp_path, isolation=isolation) as (one, log):
+        wait_for("ready", log)
+
+        assert one.terminate() is SigtermHandling.UNKNOWN
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_a_kill_shows_as_137(isolation: str, tmp_path: Path) -> None:
-    with node(["sh", "-c", "echo ready; sleep 60"], tmp_path, isolation=isolation) as (one, log):
+    with node(["sh", "-c", "echo ready; sleep 3600"], tmp_path, isolation=isolation) as (one, log):
         wait_for("ready", log)
         one.kill()
 
         assert ended(one).exit_code == 128 + signal.SIGKILL
+    assert log.read_text() == "ready\n"
 
 
 @pytest.mark.needs("pid-namespace")
 def test_everything_in_a_namespace_vanishes_even_what_ran_away(tmp_path: Path) -> None:
     with node(["sh", "-c", ESCAPE], tmp_path, isolation="namespace") as (one, log):
         wait_for("ready", log)
-        while len(processes_with(f"MARK={tmp_path}")) < 5:
-            time.sleep(0.01)
+        eventually(lambda: len(processes_with(f"MARK={tmp_path}")) >= 5, "all have started")
 
         one.kill()
         ended(one)
@@ -120,15 +140,14 @@ def test_everything_in_a_namespace_vanishes_even_what_ran_away(tmp_path: Path) -
 
 
 def test_a_process_group_goes_with_its_leader(tmp_path: Path) -> None:
-    command = ["sh", "-c", "sleep 60 & sleep 60 & echo ready; exit 0"]
+    command = ["sh", "-c", "sleep 3600 & sleep 3600 & echo ready; exit 0"]
     with node(command, tmp_path) as (one, log):
         wait_for("ready", log)
 
         end = ended(one)
 
         assert (end.exit_code, end.left_behind) == (0, 2)
-        time.sleep(0.1)
-        assert processes_with(f"MARK={tmp_path}") == []
+        eventually(lambda: processes_with(f"MARK={tmp_path}") == [], "all have ended")
 
 
 @pytest.mark.needs("pid-namespace")

@@ -1,10 +1,8 @@
 """Guards in real processes, with real signals."""
 
 import signal
-import statistics
 import sys
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,18 +11,37 @@ from tests.programs import python
 
 IN_A_POD = {"KUBERNETES_SERVICE_HOST": "127.0.0.1"}
 
+# It flushes once the notice is logged and, if a file is named, there.
 LOOP = """
-    import sys, time, outlast
+    import logging, os, sys, threading, time, outlast
 
+    logged = threading.Event()
+
+    class Printing(logging.Handler):
+        def emit(self, record):
+            print(record.getMessage())
+            logged.set()
+
+    logging.getLogger("outlast").addHandler(Printing())
     with outlast.Guard() as guard:
         print("ready")
-        for step in range(2000):
+        while not guard.interrupted:
             time.sleep(0.01)
-            if guard.interrupted:
-                time.sleep(0.5)
-                print("flushed after", guard.notice.reason)
-                break
+        logged.wait()
+        print("saving")
+        while sys.argv[1:] and not os.path.exists(sys.argv[1]):
+            time.sleep(0.01)
+        print("flushed after", guard.notice.reason)
     sys.exit(guard.exit_code)
+"""
+
+# Lets a deadline come without waiting for it, and only once the program is ready for it.
+TIME = """
+    import time
+    monotonic = time.monotonic
+
+    def let_time_pass(seconds):
+        time.monotonic = lambda: monotonic() + seconds
 """
 
 
@@ -47,32 +64,83 @@ def test_sigterm_lets_the_work_finish_and_leaves_with_an_honest_code(
         assert "flushed after SIGTERM" in program.output
 
 
+EXITING = """
+    import signal, sys, time, outlast
+
+    class SIGTERMException(SystemExit):
+        pass
+
+    received = []
+    with outlast.Guard():
+        # As frameworks do: their own handler, and an exit from their own loop.
+        signal.signal(signal.SIGTERM, lambda *_: received.append(1))
+        print("ready")
+        while not received:
+            time.sleep(0.01)
+        {act}
+"""
+
+
+@pytest.mark.parametrize(
+    ("act", "env", "code"),
+    [
+        pytest.param("raise SIGTERMException", IN_A_POD, 75, id="without a code"),
+        pytest.param("raise SIGTERMException", {}, 0, id="without a code, by hand"),
+        pytest.param("raise SIGTERMException", {"OUTLAST_EXIT_CODE": "42"}, 42, id="explicit"),
+        pytest.param("sys.exit()", IN_A_POD, 75, id="sys.exit()"),
+        pytest.param("sys.exit(0)", IN_A_POD, 75, id="success"),
+        pytest.param("sys.exit(3)", IN_A_POD, 3, id="a failure"),
+        pytest.param("sys.exit('no data')", IN_A_POD, 1, id="a message"),
+        pytest.param("raise SIGTERMException(143)", IN_A_POD, 143, id="a code of its own"),
+    ],
+)
+def test_the_code_is_honest_whoever_exits_after_a_notice(
+    act: str, env: dict[str, str], code: int
+) -> None:
+    with python(EXITING.format(act=act), env=env) as program:
+        program.wait_for("ready")
+        program.signal(signal.SIGTERM)
+
+        assert program.wait() == code
+
+
+def test_without_a_notice_an_exit_keeps_its_code() -> None:
+    source = "import outlast, sys\nwith outlast.Guard(): sys.exit()"
+    with python(source, env=IN_A_POD) as program:
+        assert program.wait() == 0
+
+
 def test_a_finished_program_leaves_with_zero_in_a_pod_too() -> None:
     source = "import outlast, sys\nwith outlast.Guard() as guard: pass\nsys.exit(guard.exit_code)"
     with python(source, env=IN_A_POD) as program:
         assert program.wait() == 0
 
 
-def test_a_doubled_sigterm_does_not_disturb_the_final_work() -> None:
-    with python(LOOP, env=IN_A_POD) as program:
+def test_a_doubled_sigterm_does_not_disturb_the_final_work(tmp_path: Path) -> None:
+    with python(LOOP, str(tmp_path / "go-on"), env=IN_A_POD) as program:
         program.wait_for("ready")
+        program.signal_group(signal.SIGTERM)
+        program.wait_for("saving")
         for _ in range(5):
             program.signal_group(signal.SIGTERM)
-            time.sleep(0.05)
+        (tmp_path / "go-on").touch()
 
         assert program.wait() == 75
         assert "flushed after SIGTERM" in program.output
-        assert program.output.count("Notice:") == 1
+        assert program.output.count("Received SIGTERM:") == 1
 
 
 def test_a_second_sigterm_after_the_guard_has_closed_does_not_kill_the_farewell() -> None:
     source = """
-        import sys, time, outlast
+        import signal, sys, time, outlast
         with outlast.Guard() as guard:
             print("ready")
             guard.wait()
+        told = []
+        signal.signal(signal.SIGUSR1, lambda *_: told.append(True))
         print("closed")
-        time.sleep(0.5)
+        while not told:
+            time.sleep(0.01)
         print("farewell")
         sys.exit(guard.exit_code)
     """
@@ -81,6 +149,7 @@ def test_a_second_sigterm_after_the_guard_has_closed_does_not_kill_the_farewell(
         program.signal(signal.SIGTERM)
         program.wait_for("closed")
         program.signal(signal.SIGTERM)
+        program.signal(signal.SIGUSR1)
 
         assert program.wait() == 75
         assert "farewell" in program.output
@@ -93,15 +162,21 @@ def test_ctrl_c_lets_the_work_finish_and_leaves_with_130() -> None:
 
         assert program.wait() == 130
         assert "flushed after SIGINT" in program.output
-        assert "Press it again to leave at once" in program.output
+        assert "press it again to exit now" in program.output
 
 
-def test_a_doubled_ctrl_c_within_a_second_is_one() -> None:
-    with python(LOOP) as program:
+def test_a_doubled_ctrl_c_within_a_second_is_one(tmp_path: Path) -> None:
+    source = """
+    import outlast.interruption.watcher
+    # Longer than the second that users have, so that a slow machine doubles it in time as well.
+    outlast.interruption.watcher._SECOND_CTRL_C_SECONDS = 3600.0
+    """
+    with python(source + LOOP, str(tmp_path / "go-on")) as program:
         program.wait_for("ready")
         program.signal(signal.SIGINT)
-        time.sleep(0.1)
+        program.wait_for("saving")
         program.signal(signal.SIGINT)
+        (tmp_path / "go-on").touch()
 
         assert program.wait() == 130
         assert "flushed" in program.output
@@ -110,85 +185,98 @@ def test_a_doubled_ctrl_c_within_a_second_is_one() -> None:
 def test_a_second_ctrl_c_a_second_later_leaves_at_once() -> None:
     source = """
         import time, outlast
-        with outlast.Guard() as guard:
+        with outlast.Guard(grace_seconds=3600, reserve_seconds=60) as guard:
             print("ready")
-            time.sleep(60)
+            time.sleep(3600)
     """
     with python(source) as program:
         program.wait_for("ready")
         program.signal(signal.SIGINT)
+        program.wait_for("press it again")
         time.sleep(1.1)
-        sent = time.monotonic()
         program.signal(signal.SIGINT)
 
         assert program.wait() == 130
-        assert time.monotonic() - sent < 1.0
-        assert "A second Ctrl-C" in program.output
+        assert "a second Ctrl-C" in program.output
 
 
-@pytest.mark.timeout(60)
-def test_a_notice_is_seen_within_50_ms_while_the_main_thread_is_inside_a_c_call() -> None:
+# Calls that do not return early when a signal arrives, unlike most that wait.
+CALLS_INTO_C = """
+    import ctypes, time
+
+    mutex = ctypes.create_string_buffer(256)
+    letting_go, holding = ctypes.CDLL(None), ctypes.PyDLL(None)
+
+    class Timespec(ctypes.Structure):
+        _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+
+    def wait_without_the_interpreter_lock():
+        letting_go.pthread_mutex_lock(mutex)
+
+    def wait_with_the_interpreter_lock(seconds):
+        until = Timespec(int(time.time() + seconds) + 1, 0)
+        holding.pthread_mutex_timedlock(mutex, ctypes.byref(until))
+
+    letting_go.pthread_mutex_lock(mutex)
+"""
+
+
+def test_a_notice_is_seen_while_the_main_thread_is_inside_a_c_call() -> None:
+    """The call returns only after another thread saw the notice. How soon is measured in bench/."""
     source = """
-        import hashlib, threading, time, outlast
+    import threading, outlast
 
-        def watch():
-            guard.wait()
-            print("seen", time.monotonic(), guard.notice.arrived, guard.notice.deadline)
+    def watch():
+        guard.wait()
+        print("seen", guard.notice.deadline - guard.notice.arrived)
+        letting_go.pthread_mutex_unlock(mutex)
 
-        with outlast.Guard() as guard:
-            threading.Thread(target=watch).start()
-            print("ready")
-            # Releases the interpreter lock for seconds, like a step on an accelerator.
-            hashlib.pbkdf2_hmac("sha512", b"x", b"y", 4_000_000)
-            print("back", time.monotonic())
+    with outlast.Guard() as guard:
+        threading.Thread(target=watch).start()
+        print("ready")
+        wait_without_the_interpreter_lock()
+        print("back")
     """
-    delays = []
-    for _ in range(3):
-        with python(source) as program:
-            program.wait_for("ready")
-            time.sleep(0.1)
-            sent = time.monotonic()
-            program.signal(signal.SIGTERM)
-            seen, arrived, deadline = map(float, program.wait_for("seen").split()[1:])
-            back = float(program.wait_for("back").split()[1])
-            assert back > seen + 0.5, "The call must outlast the notice, or it shows nothing."
-        delays.append(seen - sent)
-        assert arrived - sent < 0.05
-        assert deadline == pytest.approx(arrived + 15)
-    assert statistics.median(delays) < 0.05
+    with python(CALLS_INTO_C + source) as program:
+        program.wait_for("ready")
+        program.signal(signal.SIGTERM)
+
+        assert float(program.wait_for("seen").split()[1]) == pytest.approx(600)
+        program.wait_for("back")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux stamps the wake-up datagram")
 def test_the_deadline_counts_from_the_signal_even_while_the_interpreter_lock_is_held() -> None:
     source = """
-        import random, time, outlast
+    import outlast
 
-        numbers = [random.random() for _ in range(3_000_000)]
-        with outlast.Guard() as guard:
-            print("ready")
-            # One call into C that does not let go of the lock for a second or more.
-            numbers.sort()
-            print("back", time.monotonic(), guard.interrupted, guard.notice.arrived)
+    with outlast.Guard(grace_seconds=600) as guard:
+        print("ready")
+        wait_with_the_interpreter_lock(2)
+        back = time.monotonic()
+        guard.wait()
+        print("back", back, guard.notice.arrived)
     """
-    with python(source) as program:
-        program.wait_for("ready")
-        time.sleep(0.1)
-        sent = time.monotonic()
-        program.signal(signal.SIGTERM)
-        _, back, interrupted, arrived = program.wait_for("back").split()
+    held_seconds = 0.0
+    while held_seconds < 1.5:  # Otherwise the signal came too late to show anything.
+        with python(CALLS_INTO_C + source) as program:
+            program.wait_for("ready")
+            sent = time.monotonic()
+            program.signal(signal.SIGTERM)
+            back, arrived = map(float, program.wait_for("back").split()[1:])
+        held_seconds = back - sent
 
-    assert float(back) - sent > 0.3, "The lock must be held past the signal, or it shows nothing."
-    assert interrupted == "True"
-    assert float(arrived) - sent < 0.05
+    assert sent <= arrived < back - 0.5
 
 
 def test_a_step_that_outlasts_the_grace_period_ends_before_the_kill() -> None:
     source = """
         import time, outlast
-        with outlast.Guard(grace_seconds=3, reserve_seconds=1) as guard:
+        # The last callbacks have half of the reserve.
+        with outlast.Guard(grace_seconds=62, reserve_seconds=60) as guard:
             guard.on_last_resort(lambda: print("last resort"))
             print("ready")
-            time.sleep(60)
+            time.sleep(3600)
     """
     with python(source) as program:
         program.wait_for("ready")
@@ -196,7 +284,7 @@ def test_a_step_that_outlasts_the_grace_period_ends_before_the_kill() -> None:
         program.signal(signal.SIGTERM)
 
         assert program.wait() == 75
-        assert 1.9 < time.monotonic() - sent < 2.9
+        assert time.monotonic() - sent >= 2.0
         assert "last resort" in program.output
 
 
@@ -204,47 +292,51 @@ def test_a_last_resort_that_hangs_does_not_keep_the_process_past_the_kill() -> N
     source = """
         import time, outlast
         with outlast.Guard(grace_seconds=2, reserve_seconds=1) as guard:
-            guard.on_last_resort(lambda: time.sleep(60))
+            guard.on_last_resort(lambda: time.sleep(3600))
             print("ready")
-            time.sleep(60)
+            time.sleep(3600)
     """
     with python(source, env={"OUTLAST_EXIT_CODE": "42"}) as program:
         program.wait_for("ready")
-        sent = time.monotonic()
         program.signal(signal.SIGTERM)
 
         assert program.wait() == 42
-        assert time.monotonic() - sent < 1.9
 
 
 def test_a_log_that_nobody_reads_does_not_keep_the_process_past_the_kill() -> None:
     source = """
-        import logging, os, sys, outlast
+        import fcntl, logging, os, sys, termios, threading, time, outlast
         reader, writer = os.pipe()
         logging.basicConfig(stream=os.fdopen(writer, "w"), level="INFO")
+
+        def tell_when_full():
+            size = fcntl.fcntl(reader, fcntl.F_GETPIPE_SZ)
+            waiting = bytearray(4)
+            while int.from_bytes(waiting, sys.byteorder) < size:
+                fcntl.ioctl(reader, termios.FIONREAD, waiting)
+                time.sleep(0.01)
+            print("full")
+
+        threading.Thread(target=tell_when_full, daemon=True).start()
         with outlast.Guard(grace_seconds=2, reserve_seconds=1) as guard:
-            print("ready")
             # Blocks with the handler's lock held once the pipe is full.
             logging.info("x" * 1_000_000)
     """
     with python(source, env=IN_A_POD) as program:
-        program.wait_for("ready")
-        time.sleep(0.2)
-        sent = time.monotonic()
+        program.wait_for("full")
         program.signal(signal.SIGTERM)
 
         assert program.wait() == 75
-        assert time.monotonic() - sent < 1.9
 
 
 def test_a_callback_past_the_budget_is_abandoned_and_the_next_not_started() -> None:
     source = """
         import time, outlast
         with outlast.Guard(grace_seconds=2, reserve_seconds=1) as guard:
-            guard.on_notice(lambda notice: time.sleep(60))
+            guard.on_notice(lambda notice: time.sleep(3600))
             guard.on_notice(lambda notice: print("too late"))
             print("ready")
-            time.sleep(60)
+            time.sleep(3600)
     """
     with python(source) as program:
         program.wait_for("ready")
@@ -257,47 +349,47 @@ def test_a_callback_past_the_budget_is_abandoned_and_the_next_not_started() -> N
 @pytest.mark.parametrize("where", ["the main thread", "another thread"])
 def test_a_departure_that_is_swallowed_still_happens(where: str) -> None:
     source = f"""
-        import sys, threading, time, outlast
+    import sys, threading, outlast
 
-        def work():
-            try:
-                with outlast.Guard(grace_seconds=3, reserve_seconds=1) as guard:
-                    print("ready")
-                    guard.wait()
-                    sys.exit(guard.exit_code)
-            except BaseException:
-                print("swallowed")
+    def work():
+        try:
+            with outlast.Guard() as guard:
+                print("ready")
+                guard.wait()
+                sys.exit(guard.exit_code)
+        except BaseException:
+            print("swallowed")
 
-        with outlast.Guard(grace_seconds=3, reserve_seconds=1):
-            if {where!r} == "another thread":
-                thread = threading.Thread(target=work)
-                thread.start()
-                thread.join()
-            else:
-                work()
-        time.sleep(60)
+    with outlast.Guard():
+        if {where!r} == "another thread":
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        else:
+            work()
+    let_time_pass(600)
+    time.sleep(3600)
     """
-    with python(source) as program:
+    with python(TIME + source) as program:
         program.wait_for("ready")
-        sent = time.monotonic()
         program.signal(signal.SIGTERM)
         program.wait_for("swallowed")
 
         assert program.wait() == 75
-        assert time.monotonic() - sent < 2.9
 
 
 def test_ctrl_c_in_a_notebook_does_not_end_the_kernel_later() -> None:
     source = """
-        import time, outlast
-        for cell in range(2):
-            with outlast.Guard(grace_seconds=2, reserve_seconds=1) as guard:
-                print("ready", cell)
-                guard.wait()
-        time.sleep(1.5)
-        print("still alive")
+    import outlast
+    for cell in range(2):
+        with outlast.Guard() as guard:
+            print("ready", cell)
+            guard.wait()
+    let_time_pass(1200)
+    time.sleep(0.6)  # More than two rounds of a watcher that would still be there.
+    print("still alive")
     """
-    with python(source) as program:
+    with python(TIME + source) as program:
         for cell in range(2):
             program.wait_for(f"ready {cell}")
             program.signal(signal.SIGINT)
@@ -316,18 +408,38 @@ def test_another_signal_can_be_the_notice() -> None:
 
 
 def test_an_earlier_handler_is_called_but_cannot_end_the_work_with_a_lie() -> None:
+    """Nor hold it up by what is logged about it: a log may wait for the thread that it interrupts,
+    such as one that shares a stream with a thread which is amid printing."""
     source = """
-    import os, signal, sys
-    signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"their handler\\n"), sys.exit(0)))
+        import logging, os, signal, sys, threading, time, outlast
+
+        signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"their handler\\n"), sys.exit(0)))
+        going_on, reported = threading.Event(), threading.Event()
+
+        class Waiting(logging.Handler):
+            def emit(self, record):
+                going_on.wait()
+                print(record.getMessage())
+                if "The guard suppressed it" in record.getMessage():
+                    reported.set()
+
+        logging.getLogger("outlast").addHandler(Waiting())
+        with outlast.Guard() as guard:
+            print("ready")
+            while not guard.interrupted:
+                time.sleep(0.01)
+            going_on.set()
+            reported.wait()
+            print("flushed after", guard.notice.reason)
+        sys.exit(guard.exit_code)
     """
-    with python(source + LOOP, env=IN_A_POD) as program:
+    with python(source, env=IN_A_POD) as program:
         program.wait_for("ready")
         program.signal(signal.SIGTERM)
 
         assert program.wait() == 75
         assert "their handler" in program.output
         assert "flushed after SIGTERM" in program.output
-        assert "held it back" in program.output
 
 
 def test_a_handler_installed_over_ours_does_not_deafen_the_guard() -> None:
@@ -338,7 +450,8 @@ def test_a_handler_installed_over_ours_does_not_deafen_the_guard() -> None:
             signal.signal(signal.SIGTERM, lambda *_: calls.append("called"))
             print("ready")
             guard.wait()
-            time.sleep(0.1)
+            while not calls:
+                time.sleep(0.01)
             print("heard, their handler was", *calls)
     """
     with python(source) as program:
@@ -420,7 +533,6 @@ def test_ctrl_c_that_the_shell_told_a_background_job_to_ignore_stays_ignored() -
     with python(source + LOOP) as program:
         program.wait_for("ready")
         program.signal(signal.SIGINT)
-        time.sleep(0.2)
         program.signal(signal.SIGTERM)
 
         program.wait()
@@ -437,7 +549,7 @@ def test_a_guard_closed_in_another_thread_gives_the_signal_back_when_it_comes() 
         closer.start()
         closer.join()
         print("ready")
-        time.sleep(60)
+        time.sleep(3600)
     """
     with python(source) as program:
         program.wait_for("ready")
@@ -447,33 +559,32 @@ def test_a_guard_closed_in_another_thread_gives_the_signal_back_when_it_comes() 
 
 
 def test_a_known_expiry_gives_notice_ahead_of_time() -> None:
-    expires_at = datetime.now(UTC) + timedelta(seconds=5)
     source = """
-        import time, outlast
-        with outlast.Guard(grace_seconds=3, reserve_seconds=1) as guard:
-            print("interrupted", guard.interrupted)
+        import os, outlast
+        from datetime import UTC, datetime, timedelta
+        # Set here, because a slow start must not use up the time before the notice.
+        expires_at = datetime.now(UTC) + timedelta(seconds=122)
+        os.environ["OUTLAST_EXPIRES_AT"] = expires_at.isoformat()
+        with outlast.Guard(grace_seconds=120, reserve_seconds=1) as guard:
             guard.wait()
-            print("left", guard.remaining(), guard.notice.source)
+            left = (expires_at - datetime.now(UTC)).total_seconds()
+            print("left", left, guard.notice.deadline - guard.notice.arrived, guard.notice.source)
     """
-    with python(source, env={"OUTLAST_EXPIRES_AT": expires_at.isoformat()}) as program:
-        program.wait_for("interrupted False")
-        line = program.wait_for("left")
-        seen = datetime.now(UTC)
+    with python(source) as program:
+        _, left, window, source = program.wait_for("left").split()
 
-        left = float(line.split()[1])
-        assert line.endswith("expiry")
-        assert 1.5 < left <= 2.0
-        assert 2.5 < (expires_at - seen).total_seconds() <= 3.0
+        assert float(left) <= float(window) <= 120
+        assert source == "expiry"
 
 
 def test_a_maximum_run_duration_gives_notice_by_the_time_since_boot() -> None:
     uptime_seconds = float(Path("/proc/uptime").read_text().split()[0])
     source = """
         import outlast
-        with outlast.Guard(grace_seconds=20) as guard:
-            print("heard", guard.wait(5), guard.notice.source)
+        with outlast.Guard(grace_seconds=600) as guard:
+            print("heard", guard.wait(), guard.notice.source)
     """
-    env = {"OUTLAST_MAX_RUN_SECONDS": str(uptime_seconds + 60 + 15)}
+    env = {"OUTLAST_MAX_RUN_SECONDS": str(uptime_seconds + 60 + 300)}
     with python(source, env=env) as program:
         assert program.wait_for("heard") == "heard True expiry"
 
@@ -487,7 +598,7 @@ def test_a_machine_older_than_the_lease_is_left_alone() -> None:
     with python(source, env={"OUTLAST_MAX_RUN_SECONDS": "1"}) as program:
         assert program.wait() == 0
         assert "heard False" in program.output
-        assert "that clock is not for this machine" in program.output
+        assert "Ignoring that clock" in program.output
 
 
 def test_a_bad_setting_is_told_in_full_before_any_work_starts() -> None:
@@ -521,7 +632,7 @@ def test_signals_at_random_moments_of_opening_and_closing_are_never_lost() -> No
                             os._exit(75)
             time.sleep(0.005 + instants.random() * 0.01)
             os.kill(child, signal.SIGTERM)
-            give_up_at = time.monotonic() + 3
+            give_up_at = time.monotonic() + 60
             while time.monotonic() < give_up_at:
                 pid, status = os.waitpid(child, os.WNOHANG)
                 if pid:
@@ -541,18 +652,17 @@ def test_signals_at_random_moments_of_opening_and_closing_are_never_lost() -> No
 
 def test_a_flood_of_other_signals_does_not_drown_the_notice() -> None:
     source = """
-        import random, signal, time, outlast
+    import signal, outlast
 
-        numbers = [random.random() for _ in range(2_000_000)]
-        signal.signal(signal.SIGALRM, lambda *_: None)
-        with outlast.Guard(grace_seconds=60) as guard:
-            signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
-            print("ready")
-            numbers.sort()
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            print("heard", guard.wait(3))
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    with outlast.Guard(grace_seconds=600) as guard:
+        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+        print("ready")
+        wait_with_the_interpreter_lock(1)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print("heard", guard.wait())
     """
-    with python(source) as program:
+    with python(CALLS_INTO_C + source) as program:
         program.wait_for("ready")
         time.sleep(0.4)
         program.signal(signal.SIGTERM)
@@ -564,43 +674,42 @@ def test_a_flood_of_other_signals_does_not_drown_the_notice() -> None:
 def test_a_callback_that_exits_or_closes_the_guard_holds_nothing_up(act: str) -> None:
     source = f"""
         import sys, time, outlast
-        guard = outlast.Guard(grace_seconds=10)
+        guard = outlast.Guard(grace_seconds=3600)
         guard.__enter__()
         guard.on_notice(lambda notice: {act})
         guard.on_notice(lambda notice: print("second"))
         guard.interrupt("now")
-        started = time.monotonic()
         if guard._watcher is not None:
             guard.__exit__(None, None, None)
-        print("took", time.monotonic() - started)
+        print("closed")
     """
     with python(source) as program:
-        assert float(program.wait_for("took").split()[1]) < 3.0
+        program.wait_for("closed")
 
 
 def test_a_working_thread_is_served_after_the_main_thread_has_ended() -> None:
     """Python 3.12 starts no new thread from then on."""
     source = """
-        import os, threading, time, outlast
+    import threading, outlast
 
-        def work():
-            time.sleep(0.3)
-            print("ready")
-            time.sleep(60)
+    def work():
+        threading.main_thread().join()
+        print("ready")
+        time.sleep(3600)
 
-        guard = outlast.Guard(grace_seconds=3, reserve_seconds=2)
-        guard.__enter__()
-        guard.on_notice(lambda notice: print("called back"))
-        guard.on_last_resort(lambda: print("last resort"))
-        threading.Thread(target=work).start()
+    guard = outlast.Guard(reserve_seconds=60)
+    guard.__enter__()
+    guard.on_notice(lambda notice: (print("called back"), let_time_pass(600)))
+    guard.on_last_resort(lambda: print("last resort"))
+    threading.Thread(target=work).start()
     """
-    with python(source) as program:
+    with python(TIME + source) as program:
         program.wait_for("ready")
         program.signal(signal.SIGTERM)
 
         assert program.wait() == 75
         assert {"called back", "last resort"} <= set(program.lines)
-        assert "did not end in time" in program.output
+        assert "did not exit in time" in program.output
 
 
 def test_a_log_that_hangs_while_a_guard_opens_does_not_cost_the_deadline() -> None:
@@ -609,22 +718,19 @@ def test_a_log_that_hangs_while_a_guard_opens_does_not_cost_the_deadline() -> No
 
         class Hanging(logging.Handler):
             def emit(self, record):
-                time.sleep(60)
+                print("hanging")
+                time.sleep(3600)
 
         logging.getLogger("outlast").addHandler(Hanging())
         with outlast.Guard(grace_seconds=2, reserve_seconds=1):
-            print("ready")
             with outlast.Guard(grace_seconds=2, reserve_seconds=1, max_run_seconds=1):
                 pass
     """
     with python(source, env=IN_A_POD) as program:
-        program.wait_for("ready")
-        time.sleep(0.3)
-        sent = time.monotonic()
+        program.wait_for("hanging")
         program.signal(signal.SIGTERM)
 
         assert program.wait() == 75
-        assert time.monotonic() - sent < 1.9
 
 
 def test_a_ctrl_c_that_breaks_into_opening_or_closing_leaves_nothing_behind() -> None:
@@ -634,8 +740,10 @@ def test_a_ctrl_c_that_breaks_into_opening_or_closing_leaves_nothing_behind() ->
         instants = random.Random(7)
         with outlast.Guard():
             pass
-        broken = 0
-        for attempt in range(60):
+        broken = attempts = 0
+        # The slower the machine, the fewer break into it.
+        while attempts < 60 or broken < 6:
+            attempts += 1
             wait = instants.random() * 0.003
             press = threading.Timer(wait, os.kill, [os.getpid(), signal.SIGINT])
             try:
@@ -647,13 +755,12 @@ def test_a_ctrl_c_that_breaks_into_opening_or_closing_leaves_nothing_behind() ->
             except KeyboardInterrupt:
                 broken += 1
             press.join()
-        time.sleep(0.3)
-        print("broken into", broken > 5)
-        print("left", [t.name for t in threading.enumerate() if t.name.startswith("outlast")])
+        while any(thread.name.startswith("outlast") for thread in threading.enumerate()):
+            time.sleep(0.01)
+        print("nothing left")
     """
     with python(source) as program:
-        program.wait_for("broken into True")
-        assert program.wait_for("left [") == "left []"
+        program.wait_for("nothing left")
 
 
 def test_a_handler_of_the_program_runs_once_for_each_signal_while_guards_close() -> None:
@@ -665,6 +772,8 @@ def test_a_handler_of_the_program_runs_once_for_each_signal_while_guards_close()
         for attempt in range(300):
             with outlast.Guard():
                 os.kill(os.getpid(), signal.SIGUSR1)
+        while len(seen) < 300:
+            time.sleep(0.01)
         time.sleep(0.1)
         print("seen", len(seen))
     """
@@ -720,19 +829,22 @@ def test_ctrl_c_under_asyncio_lets_the_work_finish() -> None:
 
 def test_a_forked_child_that_leaves_the_block_is_not_held_up() -> None:
     source = """
-        import os, time, outlast
-        started = time.monotonic()
-        with outlast.Guard(grace_seconds=10) as guard:
-            guard.on_notice(lambda notice: time.sleep(0.5))
+        import os, threading, outlast
+        child_has_left = threading.Event()
+        with outlast.Guard(grace_seconds=3600) as guard:
+            guard.on_notice(lambda notice: child_has_left.wait())
             guard.interrupt("now")
             child = os.fork()
+            if child != 0:
+                os.waitpid(child, 0)
+                child_has_left.set()
         if child == 0:
-            print("child took", time.monotonic() - started)
+            print("child has left")
             os._exit(0)
-        os.waitpid(child, 0)
     """
     with python(source) as program:
-        assert float(program.wait_for("child took").split()[2]) < 0.5
+        program.wait_for("child has left")
+        assert program.wait() == 0
 
 
 def test_a_thousand_guards_leave_no_thread_descriptor_or_handler_behind() -> None:

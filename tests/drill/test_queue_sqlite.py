@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from outlast.queue import Outcome, QueueUnavailable, Terms, open_queue
-from outlast.queue.sqlite import SQLiteQueue
+from outlast.queue import LeaseTerms, QueueUnavailable, Settlement, open_queue
+from outlast.queue.sqlite.queue import SQLiteQueue
 from outlast.results import Result, open_sink
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.programs import Program, python
 from tests.servers.places import fuse_mount
 
@@ -24,30 +25,35 @@ ITEMS = 1000
 
 # Drains the queue, a chunk at a time, and stores each result with its acknowledgement.
 DRAIN = """
-import sys, time
-from outlast.queue import LeaseLost, Outcome, Terms, open_queue
+import os, signal, sys, threading, time
+from outlast.queue import LeaseLost, Settlement, LeaseTerms, open_queue
 from outlast.results import Result, open_sink
 
 url, name, chunk, moved_seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+gate, dies_after, dies_later_seconds = sys.argv[5], int(sys.argv[6]), float(sys.argv[7])
 wall_clock = time.time
 time.time = lambda: wall_clock() + moved_seconds
-terms = Terms(worker=name, lease_seconds=1.0, failures_max=1000)
+terms = LeaseTerms(worker=name, lease_seconds=1.0, failures_max=1000)
 queue, sink = open_queue(url), open_sink(url)
 print("ready")
-lease, taken, worst = None, 0, 0.0
+while not os.path.exists(gate):
+    time.sleep(0.01)
+lease, taken = None, 0
 while True:
+    if dies_after == 0:
+        threading.Timer(dies_later_seconds, os.kill, [os.getpid(), signal.SIGKILL]).start()
     try:
-        started = time.monotonic()
         if lease is None:
             lease = queue.claim(chunk, terms)
         else:
             results = [Result(item.key, item.payload) for item in lease.items]
             storing = sink.storing(results, token=lease.token, version="v1")
-            outcome = Outcome(done=tuple(item.key for item in lease.items))
+            outcome = Settlement(done=tuple(item.key for item in lease.items))
             following = queue.settle(lease, outcome, terms, storing=storing, claim=chunk)
             taken += len(lease.items)
             lease = following
-        worst = max(worst, time.monotonic() - started)
+            dies_after -= 1
+            open(f"{url.removeprefix('sqlite:///')}-{name}-settled", "w").close()
     except LeaseLost:
         lease = None
     if lease is None:
@@ -55,7 +61,7 @@ while True:
         if stats.ready == stats.delayed == stats.leased == 0:
             break
         time.sleep(0.02)
-print(f"took {taken} {worst}")
+print(f"took {taken}")
 """
 
 
@@ -75,8 +81,21 @@ def queue(url: str) -> Iterator[SQLiteQueue]:
         yield queue
 
 
-def drain(url: str, name: str, *, chunk: int = 7, moved_seconds: float = 0.0) -> Program:
-    return python(DRAIN, url, name, str(chunk), str(moved_seconds), patience_seconds=60)
+def drain(
+    url: str,
+    name: str,
+    *,
+    chunk: int = 7,
+    moved_seconds: float = 0.0,
+    gate: Path = Path("/"),
+    dies: tuple[int, float] = (-1, 0.0),
+) -> Program:
+    """A program that drains the queue once `gate` exists.
+
+    `dies`: after how many chunks, and how many seconds later, it kills itself.
+    """
+    numbers = (chunk, moved_seconds, gate, *dies)
+    return python(DRAIN, url, name, *map(str, numbers))
 
 
 def numbered(count: int) -> dict[str, int]:
@@ -93,25 +112,36 @@ def check_all_done_once(url: str, path: Path, count: int) -> None:
         assert reader.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-@pytest.mark.timeout(90)
-def test_four_processes_share_the_items_fairly_and_without_overlap(
+def test_four_processes_share_the_items_without_overlap_and_nobody_starves(
     queue: SQLiteQueue, url: str, path: Path
 ) -> None:
-    queue.publish(numbered(4 * ITEMS))
+    """How fair it is, and how long one waits, is measured in bench/."""
+    gate = path.with_name("gate")
+    published = ITEMS
+    queue.publish(numbered(published))
+
+    def everybody_has_a_share() -> bool:
+        """There is always more to do until then, however long one of them is held up."""
+        nonlocal published
+        if len(list(path.parent.glob("*-settled"))) == 4:
+            return True
+        if queue.stats().ready == 0:
+            published += ITEMS
+            queue.publish(numbered(published))
+        return False
 
     with contextlib.ExitStack() as stack:
-        programs = [stack.enter_context(drain(url, f"w{n}", chunk=2)) for n in range(4)]
-        reports = [program.wait_for("took").split() for program in programs]
+        programs = [stack.enter_context(drain(url, f"w{n}", chunk=2, gate=gate)) for n in range(4)]
+        for program in programs:
+            program.wait_for("ready")
+        gate.touch()
+        eventually(everybody_has_a_share, "each has settled a chunk")
+        shares = [int(program.wait_for("took").split()[1]) for program in programs]
 
-    shares = [int(report[1]) for report in reports]
-    assert sum(shares) == 4 * ITEMS
-    # The benchmark holds this to 0.7; here others may keep a core busy.
-    assert min(shares) > 0.4 * max(shares)
-    assert max(float(report[2]) for report in reports) < 5.0
-    check_all_done_once(url, path, 4 * ITEMS)
+    assert sum(shares) == published
+    check_all_done_once(url, path, published)
 
 
-@pytest.mark.timeout(120)
 def test_killed_at_random_again_and_again_nothing_is_lost_or_stored_twice(
     queue: SQLiteQueue, url: str, path: Path
 ) -> None:
@@ -120,19 +150,16 @@ def test_killed_at_random_again_and_again_nothing_is_lost_or_stored_twice(
     randomly = random.Random(seed)
     queue.publish(numbered(20 * ITEMS))
 
-    kills = 0
-    with contextlib.closing(open_sink(url)) as sink:
-        while sink.count() < 20 * ITEMS and kills < 15:
-            with drain(url, f"w{kills}", chunk=randomly.choice([1, 10, 50])) as program:
-                program.wait_for("ready")
-                time.sleep(randomly.uniform(0.0, 0.2))
-                program.signal(signal.SIGKILL)
-                program.wait()
-            kills += 1
+    codes = []
+    for number in range(15):
+        dies = (randomly.randrange(8), randomly.uniform(0.0, 0.01))
+        chunk = randomly.choice([1, 10, 50])
+        with drain(url, f"w{number}", chunk=chunk, dies=dies) as program:
+            codes.append(program.wait())
     with drain(url, "last", chunk=100) as program:
         program.wait_for("took")
 
-    assert kills > 3
+    assert codes.count(137) > 3
     check_all_done_once(url, path, 20 * ITEMS)
 
 
@@ -141,30 +168,28 @@ def test_killed_inside_its_transaction_a_worker_leaves_nothing_and_blocks_nobody
 ) -> None:
     source = """
         import sys, time
-        from outlast.queue import Outcome, Terms, open_queue
+        from outlast.queue import Settlement, LeaseTerms, open_queue
         from outlast.results import Result, open_sink
 
         queue, sink = open_queue(sys.argv[1]), open_sink(sys.argv[1])
-        terms = Terms(worker="victim", lease_seconds=3600)
+        terms = LeaseTerms(worker="victim", lease_seconds=3600)
         lease = queue.claim(1, terms)
 
         def storing(connection):
             sink.storing([Result("000000", "1")], token=lease.token, version="v1")(connection)
             print("stored, not committed")
-            time.sleep(60)
+            time.sleep(3600)
 
-        queue.settle(lease, Outcome(done=("000000",)), terms, storing=storing, claim=1)
+        queue.settle(lease, Settlement(done=("000000",)), terms, storing=storing, claim=1)
     """
     queue.publish(numbered(3))
     with python(source, url) as program:
         program.wait_for("not committed")
         program.signal(signal.SIGKILL)
         program.wait()
-    started = time.monotonic()
 
-    lease = queue.claim(3, Terms(worker="other"))
+    lease = queue.claim(3, LeaseTerms(worker="other"))
 
-    assert time.monotonic() - started < 5.0
     assert lease is not None
     assert [item.key for item in lease.items] == ["000001", "000002"]
     assert queue.stats()[:4] == (0, 0, 3, 0)
@@ -177,29 +202,29 @@ def test_a_worker_stopped_past_its_lease_cannot_settle_when_it_goes_on(
 ) -> None:
     source = """
         import sys
-        from outlast.queue import LeaseLost, Outcome, Terms, open_queue
+        from outlast.queue import LeaseLost, Settlement, LeaseTerms, open_queue
         from outlast.results import Result, open_sink
 
         queue, sink = open_queue(sys.argv[1]), open_sink(sys.argv[1])
-        terms = Terms(worker="sleeper", lease_seconds=0.5)
+        terms = LeaseTerms(worker="sleeper", lease_seconds=0.5)
         lease = queue.claim(1, terms)
         print("claimed")
         while "on" not in open(sys.argv[2]).read():
             pass
         storing = sink.storing([Result("000000", '"late"')], token=lease.token, version="v1")
         try:
-            queue.settle(lease, Outcome(done=("000000",)), terms, storing=storing)
+            queue.settle(lease, Settlement(done=("000000",)), terms, storing=storing)
         except LeaseLost as error:
             print("refused:", error)
     """
     gate = Path(url.removeprefix("sqlite:///")).with_name("gate")
     gate.touch()
     queue.publish(numbered(1))
-    terms = Terms(worker="other")
+    terms = LeaseTerms(worker="other")
     with python(source, url, str(gate)) as program, contextlib.closing(open_sink(url)) as sink:
         program.wait_for("claimed")
         program.signal(signal.SIGSTOP)
-        give_up_at = time.monotonic() + 10
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
         while (lease := queue.claim(1, terms)) is None:
             assert time.monotonic() < give_up_at
             time.sleep(0.05)
@@ -208,40 +233,35 @@ def test_a_worker_stopped_past_its_lease_cannot_settle_when_it_goes_on(
 
         assert "no longer holds" in program.wait_for("refused")
         sink.store([Result("000000", '"in time"')], token=lease.token, version="v1")
-        queue.settle(lease, Outcome(done=("000000",)), terms)
+        queue.settle(lease, Settlement(done=("000000",)), terms)
 
         assert list(sink.results()) == [Result("000000", '"in time"')]
 
 
-@pytest.mark.timeout(60)
 def test_workers_whose_wall_clocks_are_an_hour_apart_share_a_queue(
     queue: SQLiteQueue, url: str, path: Path
 ) -> None:
     queue.publish(numbered(ITEMS))
-    lease = queue.claim(10, Terms(worker="patient", lease_seconds=60.0))
+    lease = queue.claim(10, LeaseTerms(worker="patient", lease_seconds=3600.0))
     assert lease is not None
 
     with (
         drain(url, "ahead", moved_seconds=3600.0) as ahead,
         drain(url, "behind", moved_seconds=-3600.0) as behind,
     ):
-        give_up_at = time.monotonic() + 45
-        while queue.stats().done != ITEMS - 10:
-            assert time.monotonic() < give_up_at, ahead.output + behind.output
-            time.sleep(0.05)
+        eventually(lambda: queue.stats().done == ITEMS - 10, "all others are done")
         # Neither took it for expired, by whichever clock.
         results = [Result(item.key, item.payload) for item in lease.items]
         with contextlib.closing(open_sink(url)) as sink:
             sink.store(results, token=lease.token, version="v1")
-        done = Outcome(done=tuple(item.key for item in lease.items))
-        queue.settle(lease, done, Terms(worker="patient"))
+        done = Settlement(done=tuple(item.key for item in lease.items))
+        queue.settle(lease, done, LeaseTerms(worker="patient"))
         taken = [int(program.wait_for("took").split()[1]) for program in (ahead, behind)]
 
     assert sum(taken) == ITEMS - 10
     check_all_done_once(url, path, ITEMS)
 
 
-@pytest.mark.timeout(60)
 def test_publishers_that_race_to_make_the_file_make_one(url: str, path: Path) -> None:
     source = """
         import sys
@@ -279,22 +299,22 @@ def test_a_full_disk_refuses_clearly_and_loses_nothing(tmp_path: Path) -> None:
     with small_disk(tmp_path, "2m") as disk:
         queue = SQLiteQueue(f"sqlite:///{disk}/queue.db")
         queue.publish({"a": 1, "b": 2})
-        terms = Terms(worker="tester")
+        terms = LeaseTerms(worker="tester")
         lease = queue.claim(1, terms)
         assert lease is not None
         fill(disk / "ballast")
 
-        with pytest.raises(QueueUnavailable, match=r"could not be written: .*full") as seen:
+        with pytest.raises(QueueUnavailable, match=r"Could not write .*full") as seen:
             for number in range(10_000):
                 queue.publish({f"more-{number}": "x" * 10_000})
         fill(disk / "more-ballast")
         with pytest.raises(QueueUnavailable, match="full"):
-            queue.settle(lease, Outcome(done=("a",)), terms)
-        assert "comes back by itself" in str(seen.value.hint)
+            queue.settle(lease, Settlement(done=("a",)), terms)
+        assert "come back on their own" in str(seen.value.hint)
         assert queue.stats().leased == 1
 
         (disk / "ballast").unlink()
-        queue.settle(lease, Outcome(done=("a",)), terms)
+        queue.settle(lease, Settlement(done=("a",)), terms)
         assert queue.stats().done == 1
         queue.close()
 
@@ -312,10 +332,10 @@ def test_a_file_that_may_only_be_read_is_refused_clearly(tmp_path: Path) -> None
             queue.publish({"a": 1})
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
 
-        with pytest.raises(QueueUnavailable, match=r"could not be .*[Rr]ead-?only") as seen:
-            open_queue(f"sqlite:///{disk}/queue.db").claim(1, Terms(worker="tester"))
+        with pytest.raises(QueueUnavailable, match=r"Could not .*[Rr]ead-?only") as seen:
+            open_queue(f"sqlite:///{disk}/queue.db").claim(1, LeaseTerms(worker="tester"))
 
-        assert "may be written to" in str(seen.value.hint)
+        assert "is writable" in str(seen.value.hint)
 
 
 @pytest.mark.needs("fuse")
@@ -324,7 +344,7 @@ def test_a_file_on_a_fuse_or_network_mount_is_refused(tmp_path: Path) -> None:
         with pytest.raises(QueueUnavailable, match="on a network or FUSE file system") as seen:
             open_queue(f"sqlite:///{mount}/queue.db")
 
-        assert "use a local disk" in str(seen.value.hint)
+        assert "Use a local disk" in str(seen.value.hint)
         assert list(mount.iterdir()) == []
 
 
@@ -338,9 +358,9 @@ def test_a_damaged_file_is_named_and_not_worked_on(url: str, path: Path) -> None
 
     code = """if True:
         import sys
-        from outlast.queue import Terms, open_queue
+        from outlast.queue import LeaseTerms, open_queue
 
-        open_queue(sys.argv[1]).claim(10, Terms(worker="w"))
+        open_queue(sys.argv[1]).claim(10, LeaseTerms(worker="w"))
     """
     done = subprocess.run([sys.executable, "-c", code, url], capture_output=True, text=True)
 

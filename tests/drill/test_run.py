@@ -6,20 +6,20 @@ import itertools
 import random
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
-from outlast.checkpoint.catalogue import manifest_names, read_manifest
-from outlast.checkpoint.loading import verify
+from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.journal import FinalDecision, SaveFailed, read_journal
 from outlast.storage import open_store
 from tests.faults.lives import life
+from tests.patience import eventually
 
 pytest.importorskip("torch")
 
-from tests.faults.stores import install_killing, install_slow
+from tests.faults.stores import install_costly, install_killing, install_slow
 from tests.faults.training import STEPS, Plan, train
 
 BOUNDARIES_MIN = 14
@@ -90,7 +90,7 @@ def test_a_run_killed_at_random_instants_ends_bit_identical(
 def test_a_run_killed_before_and_after_every_write_ends_bit_identical(
     tmp_path: Path, calm: Path
 ) -> None:
-    plan = plan_in(tmp_path, every_steps=2)
+    plan = plan_in(tmp_path, every_steps=2, pause_seconds=0.0)
     log = tmp_path / "log"
     code, boundary = 137, 0
 
@@ -109,11 +109,10 @@ def test_a_run_killed_before_and_after_every_write_ends_bit_identical(
 
 
 def test_sigterm_saves_and_leaves_with_75_and_nothing_after_the_loop_runs(tmp_path: Path) -> None:
-    plan = plan_in(tmp_path, every_steps=1000, pause_seconds=0.05)
-    with life(train, plan, log=tmp_path / "log") as one:
-        while "entered" not in one.output:
-            time.sleep(0.01)
-        time.sleep(0.5)
+    plan = plan_in(tmp_path, every_steps=1000, pause_seconds=0.0)
+    waiting = dataclasses.replace(plan, waits_at=2)
+    with life(train, waiting, log=tmp_path / "log") as one:
+        eventually(lambda: one.output.count("computed a step") >= 2, "the second step")
         one.signal(signal.SIGTERM)
 
         assert one.wait() == 75
@@ -145,17 +144,14 @@ def test_a_store_that_hangs_does_not_keep_the_process_past_its_deadline(tmp_path
         tmp_path,
         grace_seconds=3.0,
         pause_seconds=0.05,
-        prepare=functools.partial(install_slow, 60.0, 2),
+        prepare=functools.partial(install_slow, 3600.0, 2),
     )
     with life(train, plan, log=tmp_path / "log") as one:
-        while not manifest_names(open_store(plan.url)):
-            time.sleep(0.02)
-        time.sleep(0.5)
-        started = time.monotonic()
+        eventually(lambda: "slow: packs/" in one.output, "a write hangs")
         one.signal(signal.SIGTERM)
 
         assert one.wait() == 75
-        assert time.monotonic() - started < 3.0
+    assert manifest_names(open_store(plan.url))
 
     calm_plan = dataclasses.replace(plan, prepare=None, pause_seconds=0.0)
     with life(train, calm_plan, log=tmp_path / "log") as again:
@@ -168,13 +164,12 @@ def test_a_save_that_outlasts_the_grace_is_not_started_and_the_journal_says_why(
     plan = plan_in(
         tmp_path,
         every_steps=4,
-        grace_seconds=3.0,
-        pause_seconds=0.05,
-        prepare=functools.partial(install_slow, 1.5, 0),
+        grace_seconds=600.0,
+        waits_at=5,
+        prepare=functools.partial(install_costly, 3600.0),
     )
     with life(train, plan, log=tmp_path / "log") as one:
-        while not manifest_names(open_store(plan.url)):
-            time.sleep(0.02)
+        eventually(lambda: manifest_names(open_store(plan.url)), "the first checkpoint")
         one.signal(signal.SIGTERM)
         assert one.wait() == 75
 

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from outlast.capacity.fields import NAME_CHARACTERS_MAX
-from outlast.drill.scaffold import project
-from outlast.drill.scaffold.project import Kind, ScaffoldRefused, templates, write_project
-from tests.drill.drilling import nothing_left_behind
-
-pytestmark = pytest.mark.timeout(120)
+from outlast.capacity.workload.fields import NAME_CHARACTERS_MAX
+from outlast.errors import OutlastError
+from outlast.scaffold import project
+from outlast.scaffold.project import ProjectKind, ScaffoldRefused, templates, write_project
+from tests.drill.drilling import REPEATS_MAX, nothing_left_behind
 
 HOSTILE = [
     "",
@@ -66,17 +65,20 @@ def readme_commands(folder: Path) -> list[list[str]]:
     return [shlex.split(line) for line in lines]
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_a_project_does_what_its_readme_says_as_written(kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", list(ProjectKind))
+def test_a_project_does_what_its_readme_says_as_written(kind: ProjectKind, tmp_path: Path) -> None:
     made = sh(f"outlast scaffold {kind} my-job", tmp_path)
     folder = tmp_path / "my-job"
     drill, render, lint = readme_commands(folder)
-    done = {words[1]: sh(shlex.join(words), folder) for words in (drill, render, lint)}
+    done = {words[1]: sh(shlex.join(words), folder) for words in (render, lint)}
+    # It is inconclusive if the job was done before all evictions came: then once more.
+    drills = (sh(shlex.join(drill), folder) for _ in range(REPEATS_MAX))
+    done["drill"] = next(one for one in drills if one.returncode != 4)
 
     assert made.returncode == 0, made.stdout
     assert done["drill"].returncode == 0, done["drill"].stdout
     assert done["drill"].stdout.rstrip().endswith("survived 3 evictions")
-    assert "ok  not-identical" in done["drill"].stdout
+    assert re.search(r"PASS +identical", done["drill"].stdout)
     assert (folder / "drill.html").exists()
     assert done["render"].returncode == 0, done["render"].stdout
     assert done["lint"].returncode == 0, done["lint"].stdout
@@ -84,8 +86,8 @@ def test_a_project_does_what_its_readme_says_as_written(kind: Kind, tmp_path: Pa
     assert "my-job" in (folder / "manifests").joinpath("61-rules.yaml").read_text()
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_ci_runs_the_commands_of_the_readme(kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", list(ProjectKind))
+def test_ci_runs_the_commands_of_the_readme(kind: ProjectKind, tmp_path: Path) -> None:
     write_project(kind, tmp_path, "my-job")
 
     workflow = yaml.safe_load((tmp_path / ".github/workflows/outlast.yml").read_text())
@@ -93,12 +95,19 @@ def test_ci_runs_the_commands_of_the_readme(kind: Kind, tmp_path: Path) -> None:
     [job] = workflow["jobs"].values()
     scripts = [step["run"].replace("\\\n", " ") for step in job["steps"] if "run" in step]
     install, *commands = [shlex.split(script) for script in scripts]
-    assert install == ["pip", "install", "outlast[plan]", "-r", "requirements.txt"]
+    assert install == ["pip", "install", "-r", "requirements.txt"]
+    requirements = (tmp_path / "requirements.txt").read_text()
+    assert re.search(r"^outlast\[[a-z,]*plan[a-z,]*\]==", requirements, re.M)
+    # Nothing is installed but what has a version there.
+    installs = re.findall(r"pip install .*", (tmp_path / "README.md").read_text())
+    assert installs == ["pip install -r requirements.txt"]
     assert sorted(commands) == sorted(readme_commands(tmp_path))
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_the_image_starts_what_was_drilled_without_a_shell(kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", list(ProjectKind))
+def test_the_image_starts_what_was_drilled_without_a_shell(
+    kind: ProjectKind, tmp_path: Path
+) -> None:
     write_project(kind, tmp_path, "my-job")
     drilled = readme_commands(tmp_path)[0]
 
@@ -114,8 +123,8 @@ def test_the_image_starts_what_was_drilled_without_a_shell(kind: Kind, tmp_path:
             assert (tmp_path / line.split()[1]).exists()
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_the_name_stands_everywhere_and_no_mark_is_left(kind: Kind, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", list(ProjectKind))
+def test_the_name_stands_everywhere_and_no_mark_is_left(kind: ProjectKind, tmp_path: Path) -> None:
     written = write_project(kind, tmp_path, "tiny-gpt")
 
     texts = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in written}
@@ -148,32 +157,63 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     done = sh("outlast scaffold training mine", tmp_path)
 
     assert done.returncode == 2
-    assert "In 'mine' there is 'Dockerfile', 'train.py' already." in done.stdout
+    assert "'mine' already contains 'Dockerfile', 'train.py'." in done.stdout
     assert "hint:  Nothing was written." in done.stdout
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["Dockerfile", "train.py"]
     assert (tmp_path / "mine/train.py").read_text() == "precious"
 
 
+@pytest.mark.parametrize("link", [".github", ".github/workflows"])
+def test_a_link_in_the_folder_is_not_followed(link: str, tmp_path: Path) -> None:
+    project, outside = tmp_path / "mine", tmp_path / "outside"
+    (project / link).parent.mkdir(parents=True)
+    outside.mkdir()
+    (project / link).symlink_to(outside)
+
+    with pytest.raises(OutlastError, match="is a symbolic link"):
+        write_project(ProjectKind.TRAINING, project, "mine")
+
+    assert list(outside.iterdir()) == []
+    assert not (project / "train.py").exists()
+
+
+def test_a_link_made_after_the_check_is_not_followed_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, outside = tmp_path / "mine", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    monkeypatch.setattr(
+        project, "refuse_links_below", lambda *_: (folder / ".github").symlink_to(outside)
+    )
+
+    with pytest.raises(OutlastError, match="is a symbolic link"):
+        write_project(ProjectKind.TRAINING, folder, "mine")
+
+    assert list(outside.iterdir()) == []
+    assert [path.name for path in folder.iterdir()] == [".github"]
+
+
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
 
-    with pytest.raises(ScaffoldRefused, match=r"'.*mine' is no folder"):
-        write_project(Kind.TRAINING, tmp_path / "mine", "mine")
+    with pytest.raises(ScaffoldRefused, match=r"'.*mine' is a file, not a folder"):
+        write_project(ProjectKind.TRAINING, tmp_path / "mine", "mine")
 
 
 def test_what_was_written_goes_if_the_rest_cannot_be(tmp_path: Path) -> None:
     (tmp_path / ".github").write_text("not a folder")
 
-    with pytest.raises(OSError):
-        write_project(Kind.TRAINING, tmp_path, "mine")
+    with pytest.raises(ScaffoldRefused, match=r"Could not write to '.*': Not a directory\."):
+        write_project(ProjectKind.TRAINING, tmp_path, "mine")
 
     assert sorted(path.name for path in tmp_path.iterdir()) == [".github", "temporary"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_that_a_cluster_would_refuse_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ScaffoldRefused, match="cannot be the name of a workload"):
-        write_project(Kind.TRAINING, tmp_path / "new", name)
+    with pytest.raises(ScaffoldRefused, match="is not a valid workload name"):
+        write_project(ProjectKind.TRAINING, tmp_path / "new", name)
 
     assert not (tmp_path / "new").exists()
 
@@ -182,9 +222,64 @@ def test_a_refused_name_is_told_with_a_hint(tmp_path: Path) -> None:
     done = sh("outlast scaffold batch --name '../x'", tmp_path)
 
     assert done.returncode == 2
-    assert "error: '../x' cannot be the name of a workload." in done.stdout
-    assert "hint:  Give --name up to 40 small letters" in done.stdout
+    assert "error: '../x' is not a valid workload name." in done.stdout
+    assert "hint:  Set --name to at most 40 lowercase letters" in done.stdout
 
 
 def test_names_are_as_long_as_those_of_workload_files() -> None:
     assert project.NAME_CHARACTERS_MAX == NAME_CHARACTERS_MAX
+
+
+@pytest.mark.parametrize("kind", list(ProjectKind))
+def test_the_image_runs_as_the_user_of_the_rendered_pods(kind: ProjectKind, tmp_path: Path) -> None:
+    write_project(kind, tmp_path, "my-job")
+
+    lines = (tmp_path / "Dockerfile").read_text().splitlines()
+    rendered = sh("outlast render workload.yaml --out manifests", tmp_path)
+    job = yaml.safe_load((tmp_path / "manifests/50-job.yaml").read_text())
+
+    assert rendered.returncode == 0, rendered.stdout
+    user = job["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+    [line] = [line for line in lines if line.startswith("USER ")]
+    assert line == f"USER {user}:{user}"
+    # Files are put in place before, so that the program cannot change itself.
+    assert lines.index(line) > max(n for n, one in enumerate(lines) if one.startswith("COPY "))
+
+
+@pytest.mark.parametrize("kind", list(ProjectKind))
+def test_everything_from_elsewhere_has_an_exact_version(kind: ProjectKind, tmp_path: Path) -> None:
+    write_project(kind, tmp_path, "my-job")
+
+    [image] = re.findall(r"^FROM (\S+)$", (tmp_path / "Dockerfile").read_text(), re.M)
+    assert re.fullmatch(r"\w+:\d+\.\d+\.\d+-\w+-\w+", image)
+    workflow = (tmp_path / ".github/workflows/outlast.yml").read_text()
+    actions = re.findall(r"uses: (\S+)", workflow)
+    assert actions
+    assert all(re.fullmatch(r"[\w/-]+@v\d+\.\d+\.\d+", action) for action in actions)
+    for requirement in (tmp_path / "requirements.txt").read_text().splitlines():
+        assert re.fullmatch(r"[a-z]+(\[[a-z,]+\])?==\d+(\.\d+)+\w*", requirement)
+
+
+def test_the_model_goes_where_the_cluster_lets_it(tmp_path: Path) -> None:
+    write_project(ProjectKind.TRAINING, tmp_path, "my-job")
+    text = (tmp_path / "workload.yaml").read_text()
+
+    done = sh("MODEL_PATH=elsewhere.npz python train.py", tmp_path)
+
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "elsewhere.npz").exists()
+    assert not (tmp_path / "model.npz").exists()
+    assert yaml.safe_load(text)["env"]["MODEL_PATH"].startswith("/tmp/")
+
+
+def test_pages_show_exact_versions_of_actions() -> None:
+    pages = sorted((Path(__file__).parents[2] / "docs").rglob("*.md"))
+
+    loose = [
+        f"{page.name}: {action}"
+        for page in pages
+        for action in re.findall(r"uses: (\S+)", page.read_text())
+        if not re.fullmatch(r"[\w/-]+@v\d+\.\d+\.\d+", action)
+    ]
+
+    assert loose == []

@@ -18,18 +18,24 @@ from typing import Any
 import pytest
 
 from outlast.queue import Queue, open_queue
-from outlast.queue.items import Terms
+from outlast.queue.items import LeaseTerms
 from outlast.results import open_sink
 from tests.contract.queues import Backend, backend_of, on_queues
 from tests.faults.lives import Life, life
 from tests.faults.worker_program import BOUNDARIES, Plan, work
 from tests.faults.worker_writes import count_writes, writes
+from tests.patience import PATIENCE_SECONDS, eventually
 
 # The server that forks lives is not started yet: it should have what they need.
 
 ITEMS = 2_000
 WORKERS = 4
-PATIENCE_SECONDS = 45.0
+
+# Little time for work after a notice, but enough for the last acts on a machine that stalls.
+SHORT_BUDGET: dict[str, Any] = {
+    "grace_seconds": 61.5,
+    "environ": {"OUTLAST_RESERVE_SECONDS": "60"},
+}
 
 
 @pytest.fixture
@@ -74,13 +80,6 @@ def begun(plan: Plan) -> list[tuple[str, float]]:
     return [(key, float(moment)) for key, moment in rows]
 
 
-def until(condition: Any, what: str) -> None:
-    give_up_at = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < give_up_at, f"It never came true that {what}."
-        time.sleep(0.01)
-
-
 def assert_each_once(plan: Plan, count: int) -> None:
     found = results_of(plan)
     assert {key: value["square"] for key, value in found.items()} == {
@@ -94,8 +93,6 @@ class Crew:
 
     def __init__(self, plan: Plan, tmp_path: Path, stack: ExitStack, seed: int) -> None:
         self._plan = plan
-        # Pub/Sub's client takes its time to start, and a life should come to something.
-        self._calm_seconds = (0.3, 0.7) if plan.environ else (0.1, 0.4)
         self._log = tmp_path / "log"
         self._stack = stack
         self._chance = random.Random(seed)
@@ -104,13 +101,18 @@ class Crew:
         self.lives = [self._start() for _ in range(WORKERS)]
 
     def disturb_until_one_ends_well(self, count: int, patience_seconds: float) -> None:
-        """Until all results are there; then whoever is left may find out."""
+        """Until all results are there; then whoever is left may find out.
+
+        A kill waits until there is a new result, or a slow machine would never get anywhere.
+        """
         give_up_at = time.monotonic() + patience_seconds
+        stored = 0
         with contextlib.closing(open_sink(self._plan.sink)) as sink:
             while 0 not in self.codes:
                 assert time.monotonic() < give_up_at, f"It goes on and on: {self.codes}."
-                time.sleep(self._chance.uniform(*self._calm_seconds))
-                if sink.count() < count:
+                time.sleep(self._chance.uniform(0.1, 0.4))
+                if stored < (now := sink.count()) < count:
+                    stored = now
                     self._kill(self._chance.randrange(WORKERS))
                 self._replace_the_ended()
 
@@ -154,7 +156,6 @@ def survive(
     assert set(crew.codes) <= {0, 75, 137, 143}
 
 
-@pytest.mark.timeout(90)
 @on_queues("processes", "transaction")
 def test_workers_killed_at_random_and_at_each_boundary_store_every_result_once(
     backend: Backend, queue: Queue, tmp_path: Path
@@ -167,7 +168,6 @@ def test_workers_killed_at_random_and_at_each_boundary_store_every_result_once(
     assert queue.stats()[:5] == (0, 0, 0, ITEMS, 0)
 
 
-@pytest.mark.timeout(90)
 @on_queues("processes")
 def test_the_same_holds_with_the_results_in_another_place(
     backend: Backend, queue: Queue, tmp_path: Path
@@ -179,14 +179,13 @@ def test_the_same_holds_with_the_results_in_another_place(
 
 
 @pytest.mark.needs("pubsub-emulator")
-@pytest.mark.timeout(120)
 def test_the_same_holds_on_pubsub_where_a_ledger_tells_when_it_is_drained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.servers.pubsub import client_of, shared_pubsub
 
     # What a killed client had asked for and never got comes back only after this time.
-    monkeypatch.setattr("outlast.queue.pubsub_client._ACK_SECONDS", 10)
+    monkeypatch.setattr("outlast.queue.pubsub.client._ACK_SECONDS", 10)
     emulator = shared_pubsub()
     name = uuid.uuid4().hex
     plan = Plan(
@@ -215,7 +214,6 @@ def test_ten_thousand_items_survive_as_well(
     survive(plan, tmp_path, 10_000, seed)
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("apart", [False, True], ids=["one place", "two places"])
 @pytest.mark.parametrize("paused", ["amid an item", "before storing it"])
 @on_queues("processes", "transaction")
@@ -223,16 +221,14 @@ def test_a_worker_paused_past_its_lease_cannot_store_its_late_result(
     backend: Backend, queue: Queue, tmp_path: Path, apart: bool, paused: str
 ) -> None:
     plan = plan_for(backend, tmp_path, apart=apart, seconds=0.0, chunk=1)
-    slow = dataclasses.replace(plan, seconds=1.0)
+    slow = dataclasses.replace(plan, function="stop")
     if paused == "before storing it":
         slow = dataclasses.replace(
             plan, dies_after="compute", dies_at=1, dies_of=signal.SIGSTOP, lease_seconds=2.0
         )
     publish(plan, queue, 1)
     with life(work, slow, log=tmp_path / "stale") as stale:
-        until(lambda: begun(plan), "it has begun")
-        if paused == "amid an item":
-            stale.signal(signal.SIGSTOP)
+        eventually(lambda: begun(plan), "it has begun")
         with life(work, plan, log=tmp_path / "fresh") as fresh:
             assert fresh.wait() == 0
         before = results_of(plan)
@@ -242,11 +238,10 @@ def test_a_worker_paused_past_its_lease_cannot_store_its_late_result(
 
     assert results_of(plan) == before
     assert_each_once(plan, 1)
-    assert "The lease on 1 items was lost" in stale.output
+    assert "Lost the lease on 1 items" in stale.output
     assert "1 lost" in stale.output
 
 
-@pytest.mark.timeout(60)
 @on_queues("processes", "halves", "counts")
 def test_an_item_that_kills_its_worker_every_time_is_given_up_and_all_others_are_done(
     backend: Backend, queue: Queue, tmp_path: Path
@@ -265,18 +260,20 @@ def test_an_item_that_kills_its_worker_every_time_is_given_up_and_all_others_are
     [letter] = queue.dead_letters()
     assert letter.item.key == "item-00007"
     assert len(letter.errors) == 2
-    assert "the worker died or its lease expired" in letter.errors[-1].lower()
+    assert "the worker died or lost its lease" in letter.errors[-1].lower()
     assert set(results_of(plan)) == set(numbers(20)) - {"item-00007"}
     assert max(writes(plan.sink).values()) == 1
     assert codes.count(137) == len(codes) - 1
 
 
-@pytest.mark.timeout(60)
 @on_queues("processes", "counts")
 def test_a_function_that_never_returns_fails_its_item_and_ends_its_worker(
     backend: Backend, queue: Queue, tmp_path: Path
 ) -> None:
-    plan = plan_for(backend, tmp_path, function="hang_on_7", timeout_seconds=0.5, failures_max=1)
+    # The others take no time at all, so that a stall does not make one of them overdue.
+    plan = plan_for(
+        backend, tmp_path, function="hang_on_7", seconds=0.0, timeout_seconds=2.0, failures_max=1
+    )
     publish(plan, queue, 20)
 
     with life(work, plan, log=tmp_path / "log") as first:
@@ -288,12 +285,11 @@ def test_a_function_that_never_returns_fails_its_item_and_ends_its_worker(
 
     [letter] = queue.dead_letters()
     assert letter.item.key == "item-00007"
-    assert "The function did not return within 0.5 s." in letter.errors[-1]
-    assert "The function did not return within 0.5 s: leaving." in first.output
+    assert "The function did not return within 2 s." in letter.errors[-1]
+    assert "The function did not return within 2 s: exiting." in first.output
     assert set(results_of(plan)) == set(numbers(20)) - {"item-00007"}
 
 
-@pytest.mark.timeout(60)
 @on_queues("processes", "halves", "counts")
 def test_a_batch_that_never_returns_is_halved_until_its_item_is_found(
     backend: Backend, queue: Queue, tmp_path: Path
@@ -303,9 +299,10 @@ def test_a_batch_that_never_returns_is_halved_until_its_item_is_found(
         tmp_path,
         function="hang_on_7",
         batch=True,
+        seconds=0.0,
         chunk=8,
         lease_seconds=0.6,
-        timeout_seconds=0.5,
+        timeout_seconds=2.0,
         failures_max=1,
     )
     publish(plan, queue, 10)
@@ -320,61 +317,69 @@ def test_a_batch_that_never_returns_is_halved_until_its_item_is_found(
     assert set(results_of(plan)) == set(numbers(10)) - {"item-00007"}
 
 
-@pytest.mark.timeout(60)
+@on_queues("processes", "counts")
+def test_what_a_hanging_worker_has_not_begun_is_released_long_before_the_deadline(
+    backend: Backend, queue: Queue, tmp_path: Path
+) -> None:
+    plan = plan_for(backend, tmp_path, function="hang_on_7", lease_seconds=3600, grace_seconds=3600)
+    publish(plan, queue, 20)
+    with life(work, plan, log=tmp_path / "log") as one:
+        eventually(lambda: len(begun(plan)) == 8, "it hangs")
+        one.signal(signal.SIGTERM)
+
+        eventually(lambda: queue.stats().leased == 1, "the others are released")
+
+
 @on_queues("processes", "counts")
 def test_a_function_that_never_returns_does_not_keep_its_worker_past_the_deadline(
     backend: Backend, queue: Queue, tmp_path: Path
 ) -> None:
-    plan = plan_for(backend, tmp_path, function="hang_on_7", grace_seconds=4.0)
+    plan = plan_for(backend, tmp_path, function="hang_on_7", **SHORT_BUDGET)
     publish(plan, queue, 20)
     with life(work, plan, log=tmp_path / "log") as one:
-        until(lambda: len(begun(plan)) == 8, "it hangs")
-        started = time.monotonic()
+        eventually(lambda: len(begun(plan)) == 8, "it hangs")
         one.signal(signal.SIGTERM)
-        until(lambda: queue.stats().leased == 1, "the others were released")
-        assert time.monotonic() - started < 2, "Well before the deadline."
 
         assert one.wait() == 75
-        assert time.monotonic() - started < 4
 
     stats = queue.stats()
     assert (stats.ready, stats.leased, stats.dead, stats.done) == (13, 0, 0, 7)
-    lease = queue.claim(20, Terms(worker="other"))
+    lease = queue.claim(20, LeaseTerms(worker="other"))
     assert lease is not None
     assert {item.failures for item in lease.items} == {0}, "A deadline is nobody's fault."
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
-    ("seconds", "grace_seconds", "finishes"),
-    [pytest.param(0.8, 4.0, True, id="fits"), pytest.param(1.5, 2.5, False, id="does not fit")],
+    ("seconds", "grace", "finishes"),
+    [
+        pytest.param(0.1, {"grace_seconds": 3600.0}, True, id="fits"),
+        pytest.param(3.0, SHORT_BUDGET, False, id="does not fit"),
+    ],
 )
 @on_queues("processes", "counts")
-def test_sigterm_amid_slow_items_gives_the_rest_to_another_worker_at_once(
+def test_sigterm_amid_slow_items_gives_the_rest_to_another_worker(
     backend: Backend,
     queue: Queue,
     tmp_path: Path,
     seconds: float,
-    grace_seconds: float,
+    grace: dict[str, Any],
     finishes: bool,
 ) -> None:
-    plan = plan_for(backend, tmp_path, lease_seconds=60, chunk=10)
-    slow = dataclasses.replace(plan, seconds=seconds, grace_seconds=grace_seconds)
+    # No lease expires here: what the other worker gets was released.
+    plan = plan_for(backend, tmp_path, lease_seconds=3600, chunk=10)
+    slow = dataclasses.replace(plan, function="hold_2", seconds=seconds, **grace)
     publish(plan, queue, 10)
     with life(work, slow, log=tmp_path / "slow") as evicted:
-        until(lambda: len(begun(plan)) == 1, "the first item has begun")
+        eventually(lambda: len(begun(plan)) == 3, "two items are done and the third has begun")
         with life(work, plan, log=tmp_path / "quick") as other:
-            until(lambda: len(begun(plan)) == 3, "two items are done and the third has begun")
-            sent, started = time.time(), time.monotonic()
             evicted.signal(signal.SIGTERM)
+            if finishes:
+                eventually(lambda: len(begun(plan)) == 10, "the other worker did the rest")
+                (tmp_path / "go-on").touch()
 
             assert evicted.wait() == 75
-            assert time.monotonic() - started < grace_seconds
             assert other.wait() == 0
 
-    taken_up = min(moment for key, moment in begun(plan)[3:] if key != "item-00002" or not finishes)
-    print(f"taken up {taken_up - sent:.2f} s after the notice")
-    assert taken_up - sent < 1.0
     by = {key: value["by"] for key, value in results_of(plan).items()}
     assert len({by["item-00000"], by["item-00001"]}) == 1
     assert (by["item-00002"] == by["item-00001"]) is finishes
@@ -382,7 +387,6 @@ def test_sigterm_amid_slow_items_gives_the_rest_to_another_worker_at_once(
 
 
 @pytest.mark.needs("postgres")
-@pytest.mark.timeout(90)
 def test_a_database_that_crashes_under_load_costs_no_item_and_no_worker(tmp_path: Path) -> None:
     from tests.servers.postgres import running_postgres
 
@@ -392,12 +396,15 @@ def test_a_database_that_crashes_under_load_costs_no_item_and_no_worker(tmp_path
         with contextlib.closing(open_queue(url)) as queue:
             publish(plan, queue, 1_000)
         crew = [stack.enter_context(life(work, plan, log=tmp_path / "log")) for _ in range(3)]
-        for count in (100, 400):
-            until(lambda least=count: len(begun(plan)) > least, "the workers are at work")
+
+        def crash_after(count: int) -> None:
+            eventually(lambda: len(begun(plan)) > count, f"{count} items have begun")
             server.stop()
             time.sleep(1.0)
             server.start()
 
+        crash_after(100)
+        crash_after(400)
         assert [one.wait() for one in crew] == [0, 0, 0]
 
         assert_each_once(plan, 1_000)

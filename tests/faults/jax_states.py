@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from outlast.checkpoint.errors import StateMismatch, UnsupportedState
+import outlast
+from outlast.checkpoint.errors import StateMismatch, UnresumableState, UnsupportedState
 from tests.unit.checkpoint.stores import memory_url, resumed, saved
 
 jax: Any
@@ -81,12 +82,29 @@ def a_typed_key_is_refused_with_what_to_do() -> None:
         resumed(memory_url(), {"key": jax.random.key(1)})
 
 
+def a_leaf_that_becomes_an_array_of_jax_is_reported_at_the_first_save() -> None:
+    for first in (np.zeros(3), np.zeros(3, np.float32), 0.0, np.float64(0)):
+        state: dict[str, Any] = {"w": first}
+        with (
+            pytest.raises(UnresumableState, match=r"state\.w: .*float32.* was saved") as caught,
+            outlast.Run(memory_url(), state, every_steps=1) as run,
+        ):
+            for step in run.steps(3):
+                state["w"] = jnp.asarray(state["w"]) + 1
+                if step == 1:
+                    # Its writer has compared the first save by now.
+                    run._session.wait()
+        assert run.step <= 2
+        assert "types before the run starts" in str(caught.value.hint)
+
+
 CHECKS = (
     params_and_a_named_optimizer_state_come_back,
     a_changed_shape_is_refused,
     an_array_of_another_library_is_refused,
     arrays_of_small_types_come_back_without_a_template,
     a_typed_key_is_refused_with_what_to_do,
+    a_leaf_that_becomes_an_array_of_jax_is_reported_at_the_first_save,
 )
 
 

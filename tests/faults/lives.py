@@ -14,7 +14,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-SECONDS_MAX = 15.0
+from tests.patience import PATIENCE_SECONDS
 
 
 class Life:
@@ -39,7 +39,7 @@ class Life:
 
     def wait(self) -> int:
         """The exit code, as a shell would see it."""
-        assert self.ended_within(SECONDS_MAX), f"It did not end, but printed:\n{self.output}"
+        assert self.ended_within(PATIENCE_SECONDS), f"It did not end, but printed:\n{self.output}"
         code = self._process.exitcode
         assert code is not None
         return code if code >= 0 else 128 - code

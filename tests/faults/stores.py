@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from outlast.checkpoint import checkpointer
+from outlast.checkpoint import session
 from outlast.storage import ROUTINE, Buffer, Entry, Limits, StorageError, Store, open_store
 
 
@@ -100,12 +100,27 @@ class SlowStore(AroundStore):
         if name.startswith("packs/"):
             self._fast_left -= 1
             if self._fast_left < 0:
+                os.write(1, f"slow: {name}\n".encode())
                 time.sleep(self._seconds)
+
+
+class CostlyStore(AroundStore):
+    """Lets `seconds` pass for the first pack, for all who ask for the time, without any waiting."""
+
+    def __init__(self, store: Store, seconds: float) -> None:
+        super().__init__(store)
+        self._seconds = seconds
+
+    def before(self, name: str, limits: Limits) -> None:
+        if name.startswith("packs/"):
+            seconds, self._seconds = self._seconds, 0.0
+            monotonic = time.monotonic
+            time.monotonic = lambda: monotonic() + seconds
 
 
 def install(wrap: Callable[[Store], Store]) -> None:
     """Have every checkpointer of this process open its store through `wrap`."""
-    checkpointer.open_store = lambda url: wrap(open_store(url))  # type: ignore[attr-defined]
+    session.open_store = lambda url: wrap(open_store(url))  # type: ignore[attr-defined]
 
 
 def install_killing(boundary: int) -> None:
@@ -116,6 +131,10 @@ def install_slow(seconds: float, packs_before: int) -> None:
     install(lambda store: SlowStore(store, seconds, packs_before))
 
 
+def install_costly(seconds: float) -> None:
+    install(lambda store: CostlyStore(store, seconds))
+
+
 def wrapped(patch: pytest.MonkeyPatch, wrap: Callable[[Store], Store]) -> None:
     """As `install`, for the length of a test."""
-    patch.setattr(checkpointer, "open_store", lambda url: wrap(open_store(url)))
+    patch.setattr(session, "open_store", lambda url: wrap(open_store(url)))

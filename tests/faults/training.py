@@ -40,7 +40,9 @@ class Plan:
     workers: int = 0
     pause_seconds: float = 0.004
     every_steps: int = 2
-    grace_seconds: float = 8.0
+    grace_seconds: float = 600.0
+    waits_at: int | None = None
+    """The step at which it waits for a notice, so that it cannot be done before."""
     prepare: Callable[[], object] | None = None
 
 
@@ -118,6 +120,9 @@ def train(plan: Plan) -> None:
         for numbers, examples in run.batches(training.loader, epochs=EPOCHS):
             training.step(examples)
             training.state["trace"] += numbers.tolist()
+            print("computed a step")
+            if run.step == plan.waits_at:
+                run.guard.wait()
             time.sleep(plan.pause_seconds)
         for _ in run.steps(STEPS):
             training.step(torch.rand(BATCH, 8))

@@ -1,18 +1,18 @@
 """A queue and a sink around real ones, for tests to count, to fail and to kill in between."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from outlast.queue.items import (
     DeadLetter,
     Lease,
-    Outcome,
+    LeaseTerms,
     Publishable,
     Published,
-    Stats,
-    Terms,
+    QueueStats,
+    Settlement,
 )
-from outlast.queue.protocol import Promises, Queue, Storing
+from outlast.queue.protocol import Queue, QueueGuarantees, StoreInTransaction
 from outlast.results.protocol import Result, TransactionalSink
 
 
@@ -27,41 +27,49 @@ class AroundQueue:
         return self.inner.url
 
     @property
-    def promises(self) -> Promises:
-        return self.inner.promises
+    def guarantees(self) -> QueueGuarantees:
+        return self.inner.guarantees
 
     @property
-    def place(self) -> str | None:
-        return self.inner.place
+    def database(self) -> str | None:
+        return self.inner.database
 
     def publish(self, items: Publishable) -> Published:
         return self.inner.publish(items)
 
-    def claim(self, limit: int, terms: Terms) -> Lease | None:
+    def claim(self, limit: int, terms: LeaseTerms) -> Lease | None:
         return self.inner.claim(limit, terms)
 
-    def extend(self, lease: Lease, terms: Terms) -> Lease:
+    def extend(self, lease: Lease, terms: LeaseTerms) -> Lease:
         return self.inner.extend(lease, terms)
 
     def settle(
         self,
         lease: Lease,
-        outcome: Outcome,
-        terms: Terms,
+        settlement: Settlement,
+        terms: LeaseTerms,
         *,
-        storing: Storing | None = None,
+        storing: StoreInTransaction | None = None,
         claim: int = 0,
     ) -> Lease | None:
-        return self.inner.settle(lease, outcome, terms, storing=storing, claim=claim)
+        return self.inner.settle(lease, settlement, terms, storing=storing, claim=claim)
 
-    def stats(self) -> Stats:
+    def stats(self) -> QueueStats:
         return self.inner.stats()
 
     def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
         return self.inner.dead_letters(limit)
 
-    def retry_dead(self, keys: Sequence[str] | None = None) -> int:
-        return self.inner.retry_dead(keys)
+    def iter_dead_letters(self) -> Generator[DeadLetter, None, None]:
+        return self.inner.iter_dead_letters()
+
+    def retry_dead(
+        self,
+        keys: Sequence[str] | None = None,
+        *,
+        on_progress: Callable[[int], object] = lambda _: None,
+    ) -> int:
+        return self.inner.retry_dead(keys, on_progress=on_progress)
 
     def close(self) -> None:
         self.inner.close()
@@ -78,17 +86,21 @@ class AroundSink:
         return self.inner.url
 
     @property
-    def place(self) -> str:
-        return self.inner.place
+    def database(self) -> str:
+        return self.inner.database
 
     def done(self, keys: Sequence[str], *, version: str) -> AbstractSet[str]:
         return self.inner.done(keys, version=version)
 
-    def store(self, results: Sequence[Result], *, token: int, version: str) -> AbstractSet[str]:
-        return self.inner.store(results, token=token, version=version)
+    def store(
+        self, results: Sequence[Result], *, token: int, version: str, queue: str = ""
+    ) -> AbstractSet[str]:
+        return self.inner.store(results, token=token, version=version, queue=queue)
 
-    def storing(self, results: Sequence[Result], *, token: int, version: str) -> Storing:
-        return self.inner.storing(results, token=token, version=version)
+    def storing(
+        self, results: Sequence[Result], *, token: int, version: str, queue: str = ""
+    ) -> StoreInTransaction:
+        return self.inner.storing(results, token=token, version=version, queue=queue)
 
     def count(self, *, version: str | None = None) -> int:
         return self.inner.count(version=version)
@@ -104,5 +116,5 @@ class ApartSink(AroundSink):
     """A sink that has no transaction in common with any queue."""
 
     @property
-    def place(self) -> str:
+    def database(self) -> str:
         return "elsewhere"

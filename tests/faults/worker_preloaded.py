@@ -3,9 +3,9 @@
 import google.cloud.pubsub_v1  # type: ignore[import-untyped]  # it has no types
 import psycopg
 
-import outlast.queue.postgres
-import outlast.queue.pubsub
-import outlast.queue.sqlite
+import outlast.queue.postgres.queue
+import outlast.queue.pubsub.queue
+import outlast.queue.sqlite.queue
 import outlast.results.postgres
 import outlast.results.sqlite
 import tests.faults.worker_program

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outlast.queue import Lease, Outcome, Queue, Terms, open_queue
-from outlast.queue.protocol import Storing
+from outlast.queue import Lease, LeaseTerms, Queue, Settlement, open_queue
+from outlast.queue.protocol import StoreInTransaction
 from outlast.results import Result, open_sink
 from outlast.results.protocol import TransactionalSink
 from outlast.worker import Worker
@@ -61,7 +61,7 @@ def work(plan: Plan) -> None:
         grace_seconds=plan.grace_seconds,
     )
     print("started", os.getpid())
-    function = Function(plan)
+    function = UserFunction(plan)
     worker.run(
         function.on_batch if plan.batch else function.on_one,
         plan.chunk,
@@ -70,7 +70,7 @@ def work(plan: Plan) -> None:
     )
 
 
-class Function:
+class UserFunction:
     """What is computed of an item `{"key": ..., "number": ...}`, by name."""
 
     def __init__(self, plan: Plan) -> None:
@@ -92,6 +92,13 @@ class Function:
     def _die_of_7(self, number: int) -> None:
         if number == 7:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def _stop(self, _number: int) -> None:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _hold_2(self, number: int) -> None:
+        while number == 2 and not self._plan.computed.with_name("go-on").exists():
+            time.sleep(0.01)
 
     def _hang_on_7(self, number: int) -> None:
         if number == 7:
@@ -120,7 +127,7 @@ class DyingQueue(AroundQueue):
         super().__init__(queue)
         self._fault = fault
 
-    def claim(self, limit: int, terms: Terms) -> Lease | None:
+    def claim(self, limit: int, terms: LeaseTerms) -> Lease | None:
         lease = super().claim(limit, terms)
         if lease is not None:
             self._fault.passes("claim")
@@ -129,16 +136,16 @@ class DyingQueue(AroundQueue):
     def settle(
         self,
         lease: Lease,
-        outcome: Outcome,
-        terms: Terms,
+        settlement: Settlement,
+        terms: LeaseTerms,
         *,
-        storing: Storing | None = None,
+        storing: StoreInTransaction | None = None,
         claim: int = 0,
     ) -> Lease | None:
         if storing is not None:
             self._fault.passes("compute")
             storing = self._dying(storing)
-        following = super().settle(lease, outcome, terms, storing=storing, claim=claim)
+        following = super().settle(lease, settlement, terms, storing=storing, claim=claim)
         self._fault.passes("acknowledge")
         if following is not None:
             self._fault.passes("claim")
@@ -147,7 +154,16 @@ class DyingQueue(AroundQueue):
     def published(self) -> int | None:
         return self.inner.published()  # type: ignore[attr-defined, no-any-return]  # Pub/Sub's
 
-    def _dying(self, storing: Storing) -> Storing:
+    def pages(self) -> Sequence[str]:
+        return self.inner.pages()  # type: ignore[attr-defined, no-any-return]  # Pub/Sub's
+
+    def keys_on(self, page: str) -> Sequence[str]:
+        return self.inner.keys_on(page)  # type: ignore[attr-defined, no-any-return]  # Pub/Sub's
+
+    def dead_among(self, keys: Sequence[str]) -> AbstractSet[str]:
+        return self.inner.dead_among(keys)  # type: ignore[attr-defined, no-any-return]  # Pub/Sub's
+
+    def _dying(self, storing: StoreInTransaction) -> StoreInTransaction:
         def store(connection: Any) -> None:
             storing(connection)
             self._fault.passes("store")
@@ -160,8 +176,10 @@ class DyingSink(AroundSink):
         super().__init__(sink)
         self._fault = fault
 
-    def store(self, results: Sequence[Result], *, token: int, version: str) -> AbstractSet[str]:
+    def store(
+        self, results: Sequence[Result], *, token: int, version: str, queue: str = ""
+    ) -> AbstractSet[str]:
         self._fault.passes("compute")
-        refused = super().store(results, token=token, version=version)
+        refused = super().store(results, token=token, version=version, queue=queue)
         self._fault.passes("store")
         return refused

@@ -4,8 +4,8 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 
+from outlast.databases.sqlite import path_of
 from outlast.queue.errors import QueueUrlError
-from outlast.queue.sqlite_file import path_of
 
 _SQLITE = """
 CREATE TABLE writes (key TEXT);

@@ -2,19 +2,18 @@
 
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, Route, sync_playwright
 
-from outlast.drill.page import write_html
-from outlast.drill.rehearsal import drill
-from outlast.drill.report import Report
+from outlast.drills.judge.report import DrillReport
+from outlast.drills.page import write_html
+from tests.drill.drilling import AMPLE, conclusive_drill
+from tests.patience import PATIENCE_SECONDS
 from tests.unit.drill.page_reports import (
     crashed_report,
     queue_report,
@@ -22,7 +21,7 @@ from tests.unit.drill.page_reports import (
 )
 from tests.unit.drill.test_page import hostile_report
 
-pytestmark = [pytest.mark.needs("chromium"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.needs("chromium")
 
 _ARGUMENTS = (
     "--headless",
@@ -47,7 +46,9 @@ _REPORTS = {
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=list(_ARGUMENTS)
+            executable_path=shutil.which("chromium"),
+            args=list(_ARGUMENTS),
+            timeout=PATIENCE_SECONDS * 1000,
         )
         yield browser
         browser.close()
@@ -57,6 +58,7 @@ def browser() -> Iterator[Browser]:
 def _opened(browser: Browser, path: Path, **settings: Any) -> Iterator[Page]:
     """A page that may ask for nothing but its own file, must not complain and must not talk."""
     context = browser.new_context(**settings)
+    context.set_default_timeout(PATIENCE_SECONDS * 1000)
     page = context.new_page()
     asked: list[str] = []
     said: list[str] = []
@@ -82,7 +84,7 @@ def _opened(browser: Browser, path: Path, **settings: Any) -> Iterator[Page]:
     context.close()
 
 
-def _written(report: Report, folder: Path) -> Path:
+def _written(report: DrillReport, folder: Path) -> Path:
     path = folder / "drill.html"
     write_html(report, path)
     return path
@@ -122,8 +124,8 @@ def test_a_page_can_be_read_without_seeing_its_pictures(browser: Browser, tmp_pa
         assert page.title() == "Drill: survived 6 evictions"
         assert page.get_by_role("heading", level=1).inner_text() == "Survived 6 evictions"
         assert page.get_by_role("img", name="Timeline of 7 attempts").is_visible()
-        assert page.get_by_role("img", name="Steps done over time, 300 in the end").is_visible()
-        assert page.get_by_role("img", name="loss over steps").is_visible()
+        assert page.get_by_role("img", name="Steps done over time, 300 in total").is_visible()
+        assert page.get_by_role("img", name="loss by step").is_visible()
         table = page.get_by_role("region", name="Evictions").get_by_role("row")
         assert table.count() == 7
         cells = table.nth(3).get_by_role("cell").all_inner_texts()
@@ -141,37 +143,30 @@ def test_lost_pieces_are_drawn_where_the_work_was_done_twice(
         assert lost is not None
         assert plot is not None
         assert plot["x"] < lost["x"] < lost["x"] + lost["width"] < plot["x"] + plot["width"]
-        labels = page.locator("text.said.lost").all_text_contents()
+        labels = page.locator("text.label.lost").all_text_contents()
         assert labels == ["\u221216", "\u221213", "\u221211"]
 
 
-def test_a_thousand_evictions_open_in_under_two_seconds(browser: Browser, tmp_path: Path) -> None:
+def test_a_thousand_evictions_are_drawn_and_can_be_listed(browser: Browser, tmp_path: Path) -> None:
+    """`bench/drill.py` measures how long it takes."""
     path = _written(training_report(1000, steps=20_000), tmp_path)
-    took = []
 
-    for _ in range(3):
-        began = time.monotonic()
-        with _opened(browser, path, viewport={"width": 1280, "height": 800}) as page:
-            page.evaluate("document.body.getBoundingClientRect().height")
-            page.screenshot()
-            took.append(time.monotonic() - began)
+    with _opened(browser, path, viewport={"width": 1280, "height": 800}) as page:
+        page.screenshot()
+        page.get_by_text("Show 975 more").click()
 
-            page.get_by_text("Show 975 more").click()
-            assert page.get_by_role("row").count() > 1000
-
-    # Others use this machine too, so that the best of three is what the page is to blame for.
-    assert min(took) < 2.0
+        assert page.get_by_role("row").count() > 1000
 
 
 def test_the_page_of_a_real_drill_shows_what_happened(browser: Browser, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(_TRAINING)
-    report = drill(
+    report = conclusive_drill(
         [sys.executable, str(script)],
         evictions=2,
         no_notice=0.5,
         seed=3,
-        grace=timedelta(seconds=5),
+        grace=AMPLE,
         expect=["weights.npy"],
     )
     path = _written(report, tmp_path)
@@ -179,7 +174,7 @@ def test_the_page_of_a_real_drill_shows_what_happened(browser: Browser, tmp_path
     with _opened(browser, path) as page:
         assert page.get_by_role("heading", level=1).inner_text() == "Survived 2 evictions"
         assert page.get_by_role("img", name="Timeline of 3 attempts").is_visible()
-        assert page.get_by_text("is the same, bit for bit").is_visible()
+        assert page.get_by_text("is identical, bit for bit").is_visible()
 
 
 _TRAINING = """\

@@ -42,7 +42,7 @@ def test_findings_go_to_stdout_and_talk_to_stderr(folder: Path) -> None:
 
     assert done.returncode == 1
     assert done.stdout.startswith("job.yaml:4:9: info OL301 no-pending-alert: ")
-    assert done.stderr == "1 error, 3 warnings, 1 info in 1 object of 1 file.\n"
+    assert done.stderr == "1 error, 3 warnings, 1 info in 1 object (1 file).\n"
 
 
 def test_json_is_an_object_with_the_findings(folder: Path) -> None:
@@ -97,18 +97,18 @@ def test_the_exit_code_follows_the_severity(folder: Path, arguments: list[str], 
         (["lint", "gone.yaml"], "There is no file or folder 'gone.yaml'."),
         (["lint", "empty"], "Nothing was linted"),
         (["lint", "job.yaml", "--select", "OL777"], "There is no rule 'OL777'."),
-        (["lint", "job.yaml", "--fix", "--diff"], "exclude each other"),
-        (["lint", "job.yaml", "--unsafe-fixes"], "--unsafe-fixes needs --fix or --diff"),
+        (["lint", "job.yaml", "--fix", "--diff"], "cannot be combined"),
+        (["lint", "job.yaml", "--unsafe-fixes"], "--unsafe-fixes requires --fix or --diff"),
         (["lint", "-", "--fix"], "Standard input cannot be fixed"),
-        (["lint", "job.yaml", "--write-baseline"], "--write-baseline needs --baseline"),
+        (["lint", "job.yaml", "--write-baseline"], "--write-baseline requires --baseline"),
         (
             ["lint", "job.yaml", "--baseline", "b", "--write-baseline", "--fix"],
-            "goes without --fix",
+            "cannot be combined with --fix",
         ),
         (["lint", "job.yaml", "--baseline", "gone.json"], "There is no baseline 'gone.json'."),
         (["lint", "job.yaml", "--config", "gone.toml"], "There is no file 'gone.toml'."),
         (["lint", "job.yaml", "--pools", "other.yaml"], "No node pool was found in 'other.yaml'."),
-        (["lint", "job.yaml", "--kubernetes-version", "3"], "no schema for Kubernetes '3'"),
+        (["lint", "job.yaml", "--kubernetes-version", "3"], "no schemas for Kubernetes '3'"),
         (["lint", "job.yaml", "--format", "yaml"], "yaml"),
         (["rules", "OL777"], "There is no rule 'OL777'."),
     ],
@@ -155,7 +155,7 @@ def test_fixes_are_written_and_then_nothing_is_left_to_fix(folder: Path) -> None
     second = outlast("lint", "pod.yaml", "--fix", "--select", "OL503", cwd=folder)
 
     assert (first.returncode, second.returncode) == (0, 0)
-    assert first.stderr == "No findings in 1 object of 1 file, 3 fixed.\n"
+    assert first.stderr == "No findings in 1 object (1 file), 3 fixed.\n"
     assert 'attempt: "3"  # <- OL503' in once
     assert path.read_text() == once
     assert path.stat().st_mode & 0o777 == 0o640
@@ -201,7 +201,7 @@ def test_a_skipped_template_is_told(folder: Path) -> None:
 
     done = outlast("lint", ".", cwd=folder)
 
-    assert "notice: chart.yaml: skipped, it is a Helm template." in done.stderr
+    assert "notice: chart.yaml: skipped, because it is a Helm template." in done.stderr
 
 
 def test_the_rules_are_listed_and_each_has_its_manual(folder: Path) -> None:

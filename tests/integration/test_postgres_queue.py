@@ -13,13 +13,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from outlast.queue import Failure, Item, ItemRefused, Lease, LeaseLost, Outcome, Terms
+from outlast.queue import Failure, Item, ItemRefused, Lease, LeaseLost, LeaseTerms, Settlement
 from outlast.queue.errors import QueueUnavailable, QueueUrlError
 from outlast.queue.opening import open_queue
-from outlast.queue.postgres import PostgresQueue
+from outlast.queue.postgres.queue import PostgresQueue
 from outlast.results import Result, open_sink
 from outlast.results.errors import SinkUnavailable, SinkUrlError
 from outlast.results.postgres import PostgresSink
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.servers.cutting import Wire, wire_to
 from tests.servers.faults import hanging
 from tests.servers.postgres import PASSWORD, PASSWORD_IN_URL, PostgresServer, running_postgres
@@ -27,7 +28,7 @@ from tests.servers.postgres import PASSWORD, PASSWORD_IN_URL, PostgresServer, ru
 pytestmark = pytest.mark.needs("postgres")
 
 # Long, so that nothing that is lost comes back by itself while a test runs.
-TERMS = Terms(worker="tester", lease_seconds=600.0)
+TERMS = LeaseTerms(worker="tester", lease_seconds=600.0)
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +57,8 @@ def keys_of(lease: Lease | None) -> list[str]:
     return [] if lease is None else [item.key for item in lease.items]
 
 
-def all_done(lease: Lease) -> Outcome:
-    return Outcome(done=tuple(keys_of(lease)))
+def all_done(lease: Lease) -> Settlement:
+    return Settlement(done=tuple(keys_of(lease)))
 
 
 def words_of(error: BaseException) -> str:
@@ -79,7 +80,6 @@ def query(url: str, statement: str) -> Any:
 # When the server goes away
 
 
-@pytest.mark.timeout(90)
 def test_a_restart_under_load_loses_nothing_and_does_nothing_twice(
     server: PostgresServer, url: str
 ) -> None:
@@ -95,26 +95,32 @@ def test_many_restarts_under_load_lose_nothing_either(server: PostgresServer, ur
 def survive_restarts(server: PostgresServer, url: str, *, items: int, restarts_min: int) -> None:
     with closing(PostgresQueue(url)) as queue:
         queue.publish({f"{number:05}": number for number in range(items)})
-    seen: Counter[str] = Counter()
+    shares: list[list[str]] = [[] for _ in range(4)]
     finished = threading.Event()
 
     def disturb() -> int:
         restarts = 0
         while not finished.wait(0.3):
+            # On a slow machine as well, everybody gets on between two restarts.
+            before = list(map(len, shares))
             server.stop()
             server.start()
             restarts += 1
+            eventually(
+                lambda: finished.is_set() or has_grown(shares, before),  # noqa: B023
+                "all have claimed something",
+            )
         return restarts
 
     with ThreadPoolExecutor(5) as pool:
         disturbing = pool.submit(disturb)
         try:
-            for share in pool.map(work_all_off, [url] * 4):
-                seen.update(share)
+            list(pool.map(work_all_off, [url] * 4, shares))
         finally:
             finished.set()
 
     assert disturbing.result() >= restarts_min
+    seen = Counter(key for share in shares for key in share)
     assert set(seen.values()) == {1}
     with closing(PostgresQueue(url)) as queue, closing(PostgresSink(url)) as sink:
         stats = queue.stats()
@@ -122,12 +128,15 @@ def survive_restarts(server: PostgresServer, url: str, *, items: int, restarts_m
         assert sink.count(version="v1") == items
 
 
-def work_all_off(url: str) -> list[str]:
-    """Store and acknowledge until nothing is ready; the keys that were claimed."""
-    seen: list[str] = []
+def has_grown(shares: list[list[str]], before: list[int]) -> bool:
+    return all(len(share) > count for share, count in zip(shares, before, strict=True))
+
+
+def work_all_off(url: str, seen: list[str]) -> None:
+    """Store and acknowledge until nothing is ready; notes the keys that were claimed."""
     with (
-        closing(PostgresQueue(url, retry_seconds=30)) as queue,
-        closing(PostgresSink(url, retry_seconds=30)) as sink,
+        closing(PostgresQueue(url, retry_seconds=PATIENCE_SECONDS)) as queue,
+        closing(PostgresSink(url, retry_seconds=PATIENCE_SECONDS)) as sink,
     ):
         lease = queue.claim(2, TERMS)
         while lease is not None:
@@ -136,7 +145,6 @@ def work_all_off(url: str) -> list[str]:
             results = [Result(item.key, item.payload) for item in lease.items]
             storing = sink.storing(results, token=lease.token, version="v1")
             lease = queue.settle(lease, all_done(lease), TERMS, storing=storing, claim=2)
-    return seen
 
 
 def test_an_answer_lost_after_the_commit_is_found_again(
@@ -186,7 +194,7 @@ def test_an_answer_lost_for_longer_than_we_retry_is_found_by_the_next_try(
         lease = queue.claim(1, TERMS)
         assert lease is not None
         wire.cut_next_answer()
-        with pytest.raises(QueueUnavailable, match="did not do what was asked"):
+        with pytest.raises(QueueUnavailable, match="failed"):
             queue.settle(lease, all_done(lease), TERMS, claim=1)
 
         following = queue.settle(lease, all_done(lease), TERMS, claim=1)
@@ -245,34 +253,30 @@ def test_a_server_that_is_gone_is_reported_within_bounds(server: PostgresServer,
     ):
         server.stop()
         try:
-            started = time.monotonic()
             with pytest.raises(QueueUnavailable) as caught:
                 queue.claim(1, TERMS)
             with pytest.raises(SinkUnavailable) as caught_too:
                 sink.done(["a"], version="v1")
-            took_seconds = time.monotonic() - started
         finally:
             server.start()
 
-        assert took_seconds < 15
         for error in (caught.value, caught_too.value):
             assert error.hint is not None
-            assert "Check that the server runs" in error.hint
+            assert "Check that the server is running" in error.hint
             assert_no_password_in(words_of(error))
         assert queue.claim(1, TERMS) is None
 
 
-@pytest.mark.timeout(60)
 def test_a_server_that_hangs_is_not_waited_for_without_end(
     server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlast.queue.postgres_link._ANSWER_SECONDS_MAX", 0.5)
-    monkeypatch.setattr("outlast.queue.postgres_link._CONNECT_SECONDS_MAX", 2)
     with closing(PostgresQueue(url, retry_seconds=1.0)) as queue:
         queue.publish({"a": 1})
         server.freeze()
         try:
-            with pytest.raises(QueueUnavailable):
+            with monkeypatch.context() as impatient, pytest.raises(QueueUnavailable):
+                impatient.setattr("outlast.databases.postgres._ANSWER_SECONDS_MAX", 0.5)
+                impatient.setattr("outlast.databases.postgres._CONNECT_SECONDS_MAX", 2)
                 queue.claim(1, TERMS)
         finally:
             server.thaw()
@@ -280,7 +284,6 @@ def test_a_server_that_hangs_is_not_waited_for_without_end(
         assert keys_of(queue.claim(1, TERMS)) == ["a"]
 
 
-@pytest.mark.timeout(60)
 def test_an_address_that_never_answers_cannot_be_opened() -> None:
     with hanging() as address:
         host = address.removeprefix("http://")
@@ -294,7 +297,7 @@ def test_an_address_that_never_answers_cannot_be_opened() -> None:
 
 def test_a_password_is_never_shown(server: PostgresServer, url: str) -> None:
     with closing(PostgresQueue(url)) as queue, closing(PostgresSink(f"{url}#other")) as sink:
-        shown = [queue.url, queue.place, sink.url, sink.place, repr(queue), repr(sink)]
+        shown = [queue.url, queue.database, sink.url, sink.database, repr(queue), repr(sink)]
 
     for text in shown:
         assert_no_password_in(text)
@@ -304,21 +307,18 @@ def test_a_password_is_never_shown(server: PostgresServer, url: str) -> None:
 
 @pytest.mark.parametrize("open_it", [open_queue, open_sink], ids=["queue", "sink"])
 def test_a_wrong_password_is_refused_at_once_and_not_shown(
-    server: PostgresServer, open_it: Any
+    server: PostgresServer, wire: Wire, open_it: Any
 ) -> None:
-    url = server.url(password="gu3ss-w%40rk")
-    started = time.monotonic()
+    url = through(wire, server.url(password="gu3ss-w%40rk"), server)
 
     with pytest.raises(
         (QueueUnavailable, SinkUnavailable), match="authentication failed"
     ) as caught:
         open_it(url)
 
-    assert time.monotonic() - started < 8
+    assert wire.connections == 1
     assert "gu3ss" not in words_of(caught.value)
-    assert (
-        caught.value.hint == "Check the user, the password and the name of the database in the URL."
-    )
+    assert caught.value.hint == "Check the user, password and database name in the URL."
 
 
 def test_a_password_in_the_query_is_not_shown_either(server: PostgresServer) -> None:
@@ -352,13 +352,13 @@ def test_a_url_that_cannot_be_read_is_refused_without_showing_it(open_it: Any, u
 
 
 def test_a_queue_in_a_table_of_ones_own_is_refused() -> None:
-    with pytest.raises(QueueUrlError, match="names no table after '#'"):
+    with pytest.raises(QueueUrlError, match="cannot name a table after '#'"):
         PostgresQueue("postgresql://127.0.0.1/x#jobs")
 
 
 @pytest.mark.parametrize("table", ["a b", 'x"; DROP TABLE y; --', "1a", "x" * 64, "ä", "a.b"])
 def test_a_table_is_named_by_a_plain_word(table: str) -> None:
-    with pytest.raises(SinkUrlError, match="not the name of a table"):
+    with pytest.raises(SinkUrlError, match="not a valid table name"):
         PostgresSink(f"postgresql://127.0.0.1/x#{table}")
 
 
@@ -368,14 +368,14 @@ def test_a_database_that_does_not_exist_is_refused_at_once(server: PostgresServe
 
 
 def test_a_database_that_cannot_hold_any_text_is_refused(server: PostgresServer) -> None:
-    with pytest.raises(QueueUrlError, match="encoded in LATIN1"):
+    with pytest.raises(QueueUrlError, match="uses the encoding LATIN1"):
         PostgresQueue(server.new_database(encoding="LATIN1"))
 
 
 def test_a_table_that_is_not_for_results_is_refused(url: str) -> None:
     query(url, "CREATE TABLE results (id int)")
 
-    with pytest.raises(SinkUrlError, match="is there, but it is not one for results"):
+    with pytest.raises(SinkUrlError, match="exists, but it is not a table of results"):
         PostgresSink(url)
 
 
@@ -401,7 +401,7 @@ def test_workers_that_start_at_once_make_the_tables_once(url: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(open_both, range(8)))
 
-    assert query(url, "SELECT version, published FROM outlast_queue") == [(1, 0)]
+    assert query(url, "SELECT version, published FROM outlast_queue") == [(2, 0)]
 
 
 def test_a_worker_needs_no_right_to_make_tables_that_are_there(
@@ -435,7 +435,35 @@ def test_a_user_without_rights_is_told(server: PostgresServer, url: str) -> None
         PostgresQueue(worker_url)
 
     assert caught.value.hint is not None
-    assert "right to create and change tables" in caught.value.hint
+    assert "permission to create and change tables" in caught.value.hint
+
+
+def test_a_server_elsewhere_is_not_asked_without_tls_unless_the_url_says_so(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.databases.postgres.is_local", lambda *_: False)
+
+    # It would take ten minutes if it were tried again.
+    with pytest.raises(QueueUnavailable, match="does not support SSL") as caught:
+        PostgresQueue(url, retry_seconds=600.0)
+
+    assert caught.value.hint is not None
+    assert "sslmode=disable" in caught.value.hint
+    assert_no_password_in(words_of(caught.value))
+    # Its password is proved, not sent.
+    PostgresQueue(f"{url}&sslmode=disable").close()
+
+
+def test_a_server_elsewhere_that_wants_the_password_itself_is_refused(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.databases.postgres.is_local", lambda *_: False)
+
+    with pytest.raises(QueueUnavailable, match="authentication method requirement") as caught:
+        PostgresQueue(f"{url}&sslmode=disable&require_auth=md5", retry_seconds=600.0)
+
+    assert caught.value.hint is not None
+    assert "scram-sha-256" in caught.value.hint
 
 
 def test_a_server_can_be_reached_through_a_unix_socket(server: PostgresServer, url: str) -> None:
@@ -456,7 +484,7 @@ def test_two_schemas_are_two_queues_in_two_places(server: PostgresServer) -> Non
         one.publish({"a": 1})
 
         assert other.claim(1, TERMS) is None
-        assert one.place != other.place
+        assert one.database != other.database
 
 
 # Clocks and tokens
@@ -464,51 +492,122 @@ def test_two_schemas_are_two_queues_in_two_places(server: PostgresServer) -> Non
 
 def test_the_clocks_of_workers_do_not_matter(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(PostgresQueue(url)) as queue:
-        queue.publish({"a": 1, "b": 2})
-        before = queue.claim(1, TERMS)
-        real = time.time
-        for hours in (-1, 1):
-            monkeypatch.setattr(time, "time", lambda hours=hours: real() + hours * 3600)
-            after = queue.claim(1, TERMS)
-            assert before is not None
-            if after is not None:
-                assert 0 < after.token - before.token < 60e6
-
-        assert queue.stats().leased == 2
-
-
-def test_a_token_grows_though_the_clock_of_the_server_goes_back(url: str) -> None:
-    with closing(PostgresQueue(url)) as queue:
         queue.publish({"a": 1, "b": 2, "c": 3})
-        ahead = int((time.time() + 3600) * 1e6)
-        query(url, f"SELECT setval('outlast_tokens', {ahead})")
+        tokens = []
+        real = time.time
+        for hours in (0, -1, 1):
+            monkeypatch.setattr(time, "time", lambda hours=hours: real() + hours * 3600)
+            lease = queue.claim(1, TERMS)
+            assert lease is not None
+            tokens.append(lease.token)
 
-        tokens = [lease.token for _ in range(3) if (lease := queue.claim(1, TERMS))]
+        assert tokens == [1, 2, 3]
+        assert queue.stats().leased == 3
 
-        assert tokens == [ahead + 1, ahead + 2, ahead + 3]
 
-
-@pytest.mark.timeout(60)
-def test_claims_in_parallel_never_share_a_token_while_it_catches_up(url: str) -> None:
+def test_claims_in_parallel_never_share_a_token(url: str) -> None:
     with closing(PostgresQueue(url)) as queue:
         queue.publish({f"{number:04}": number for number in range(400)})
-    start = threading.Barrier(
-        4, action=lambda: query(url, "SELECT setval('outlast_tokens', 1)") and None
-    )
+    start = threading.Barrier(4)
 
     def claim(_: int) -> list[int]:
-        tokens = []
         with closing(PostgresQueue(url)) as queue:
-            for _ in range(20):
-                start.wait(10)
-                tokens += [lease.token for _ in range(5) if (lease := queue.claim(1, TERMS))]
-        return tokens
+            start.wait(PATIENCE_SECONDS)
+            return [lease.token for _ in range(100) if (lease := queue.claim(1, TERMS))]
 
     with ThreadPoolExecutor(4) as pool:
         shares = list(pool.map(claim, range(4)))
 
     assert len({token for share in shares for token in share}) == 400
     assert all(share == sorted(share) for share in shares)
+
+
+# Tables of older versions
+
+QUEUE_1 = """
+CREATE TABLE outlast_items (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    key text COLLATE "C" NOT NULL UNIQUE,
+    payload text NOT NULL,
+    failures integer NOT NULL DEFAULT 0,
+    errors text[] NOT NULL DEFAULT '{}',
+    published_at timestamptz NOT NULL DEFAULT statement_timestamp()
+);
+CREATE TABLE outlast_ready (id bigint PRIMARY KEY);
+CREATE TABLE outlast_delayed (id bigint PRIMARY KEY, until timestamptz NOT NULL);
+CREATE INDEX outlast_delayed_until ON outlast_delayed (until);
+CREATE TABLE outlast_groups (first_id bigint PRIMARY KEY, ids bigint[] NOT NULL);
+CREATE TABLE outlast_leases (
+    token bigint PRIMARY KEY,
+    ids bigint[] NOT NULL,
+    is_alone boolean NOT NULL,
+    worker text NOT NULL,
+    expires timestamptz NOT NULL,
+    session uuid NOT NULL,
+    request bigint NOT NULL
+);
+CREATE INDEX outlast_leases_expires ON outlast_leases (expires);
+CREATE TABLE outlast_dead (id bigint PRIMARY KEY, died_at timestamptz NOT NULL);
+CREATE TABLE outlast_sessions (
+    session uuid PRIMARY KEY,
+    request bigint NOT NULL,
+    used_at timestamptz NOT NULL,
+    since timestamptz NOT NULL,
+    done bigint NOT NULL,
+    before_seconds float8 NOT NULL,
+    before_done bigint NOT NULL
+);
+CREATE TABLE outlast_queue (version integer PRIMARY KEY, published bigint NOT NULL);
+CREATE SEQUENCE outlast_tokens;
+SELECT setval('outlast_tokens', 1760000000000000);
+INSERT INTO outlast_queue VALUES (1, 2);
+INSERT INTO outlast_items (key, payload) VALUES ('a', '1'), ('b', '2');
+INSERT INTO outlast_ready VALUES (1), (2)
+"""
+RESULTS_1 = """
+CREATE TABLE results (
+    key text COLLATE "C" PRIMARY KEY,
+    result text NOT NULL,
+    version text NOT NULL,
+    token bigint NOT NULL,
+    stored_at timestamptz NOT NULL
+);
+INSERT INTO results VALUES
+    ('a', '"old"', 'v1', 4000000000000000, now()), ('b', '"old"', 'v1', 4000000000000000, now())
+"""
+
+
+def test_tables_of_an_older_version_are_brought_up_to_date_once(url: str) -> None:
+    run_script(url, QUEUE_1)
+    run_script(url, RESULTS_1)
+    start = threading.Barrier(4)
+
+    def open_both(_: int) -> None:
+        start.wait(PATIENCE_SECONDS)
+        PostgresQueue(url).close()
+        PostgresSink(url).close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(open_both, range(4)))
+
+    assert query(url, "SELECT version, published, length(id) FROM outlast_queue") == [(2, 2, 32)]
+    with closing(PostgresQueue(url)) as queue, closing(PostgresSink(url)) as sink:
+        assert sink.done(["a", "b"], version="v1") == {"a", "b"}
+        lease = queue.claim(1, TERMS)
+        assert lease is not None
+        assert lease.token == 1760000000000001
+        fence: Any = {"token": lease.token, "version": "v2", "queue": lease.queue}
+        storing = sink.storing([Result("a", "1")], **fence)
+        queue.settle(lease, all_done(lease), TERMS, storing=storing)
+
+        assert list(sink.results()) == [Result("a", "1"), Result("b", '"old"')]
+        assert queue.stats()[:4] == (1, 0, 0, 1)
+
+
+def run_script(url: str, script: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in script.split(";\n"):
+            connection.execute(statement.encode())
 
 
 # Odd values
@@ -540,7 +639,7 @@ def test_an_error_may_be_any_text(url: str) -> None:
         lease = queue.claim(1, TERMS._replace(worker="wörker\0"))
         assert lease is not None
 
-        queue.settle(lease, Outcome(failed=(Failure("a", error, is_final=True),)), TERMS)
+        queue.settle(lease, Settlement(failed=(Failure("a", error, is_final=True),)), TERMS)
 
         [letter] = queue.dead_letters()
     expected = 'NUL \\0, half \\ud800, {braces}, "quotes", \\backslash, 100 %s'
@@ -554,18 +653,20 @@ def test_an_endless_delay_is_a_long_one(url: str, delay_seconds: float) -> None:
         lease = queue.claim(1, TERMS)
         assert lease is not None
 
-        queue.settle(lease, Outcome(failed=(Failure("a", "no", delay_seconds),)), TERMS)
+        queue.settle(lease, Settlement(failed=(Failure("a", "no", delay_seconds),)), TERMS)
 
         assert queue.stats().delayed == 1
 
 
 def test_a_lost_lease_claims_nothing_though_suspects_wait(url: str) -> None:
-    brief = TERMS._replace(lease_seconds=0.2)
+    brief = TERMS._replace(lease_seconds=0.1)
     with closing(PostgresQueue(url)) as queue:
         queue.publish(dict.fromkeys("abcd", 1))
-        pair, lease = queue.claim(2, brief), queue.claim(1, brief)
+        pair, lease = queue.claim(2, TERMS), queue.claim(1, TERMS)
         assert pair is not None and lease is not None
-        time.sleep(0.3)
+        queue.extend(pair, brief)
+        lease = queue.extend(lease, brief)
+        time.sleep(0.2)
         assert keys_of(queue.claim(1, TERMS)) == ["a"]
         before = query(url, "SELECT ids FROM outlast_groups")
 
@@ -643,7 +744,7 @@ def test_a_forked_child_uses_a_connection_and_a_name_of_its_own(url: str) -> Non
 
         child = multiprocessing.get_context("fork").Process(target=queue.claim, args=(1, TERMS))
         child.start()
-        child.join(10)
+        child.join(PATIENCE_SECONDS)
         third = queue.claim(1, TERMS)
 
         assert child.exitcode == 0
@@ -673,3 +774,81 @@ def test_a_key_given_twice_in_one_store_keeps_the_last(url: str) -> None:
         sink.store([Result("a", "2"), Result("a", "1")], token=1, version="v1")
 
         assert list(sink.results()) == [Result("a", "1")]
+
+
+@pytest.mark.parametrize("text", ["x" * 1000, '"' * 600], ids=["long", "long when sent"])
+def test_an_item_beyond_the_limit_of_the_server_is_refused_by_name(
+    url: str, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr("outlast.queue.postgres.queue._ITEM_BYTES_MAX", 1000)
+    large = Item("large", text)
+
+    with closing(PostgresQueue(url)) as queue:
+        with pytest.raises(ItemRefused, match=r"Item 'large' has .* bytes; PostgreSQL allows"):
+            queue.publish([Item("small", "1"), large])
+        with pytest.raises(ItemRefused, match="Item 'large' has"):
+            queue.check(large)
+
+        assert queue.stats().ready == 0
+
+
+def test_a_large_item_on_which_the_server_fails_is_named_with_its_size(url: str) -> None:
+    with closing(PostgresQueue(url)) as queue:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(REFUSE_LARGE)
+        items = [Item("small", "1"), Item("large", '"' + "x" * 9_000_000 + '"')]
+
+        with pytest.raises(QueueUnavailable) as caught:
+            queue.publish(items)
+
+        words = "Could not publish item 'large' with 9,000,007 bytes."
+        assert str(caught.value).startswith(words)
+        assert "too large for me" in str(caught.value)
+        assert caught.value.hint is not None
+        assert caught.value.hint.startswith("Store large payloads in a bucket")
+        assert queue.stats().ready == 0
+
+
+REFUSE_LARGE = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF octet_length(NEW.payload) > 1000 THEN RAISE 'too large for me'; END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON outlast_items FOR EACH ROW EXECUTE FUNCTION refuse()
+"""
+
+
+def test_dead_letters_come_page_by_page_whatever_their_size(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.queue.postgres.queue._PAGE_ITEMS", 3)
+    monkeypatch.setattr("outlast.queue.postgres.queue.BYTES_MAX", 500)
+    payloads = {f"{number}": "x" * size for number, size in enumerate((1, 1, 1, 900, 1, 300, 300))}
+    with closing(PostgresQueue(url)) as queue:
+        queue.publish(payloads)
+        lease = queue.claim(10, TERMS)
+        assert lease is not None
+        failed = tuple(Failure(key, "no", is_final=True) for key in payloads)
+        queue.settle(lease, Settlement(failed=failed), TERMS)
+
+        listed = [(letter.item.key, letter.item.value) for letter in queue.iter_dead_letters()]
+        retried: list[int] = []
+        queue.retry_dead(on_progress=retried.append)
+
+        assert listed == list(payloads.items())
+        assert retried == [3, 3, 1]
+        assert queue.stats().ready == 7
+
+
+def test_results_come_page_by_page_whatever_their_size(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.results.postgres._PAGE_ROWS", 3)
+    monkeypatch.setattr("outlast.results.postgres.BYTES_MAX", 500)
+    sizes = (1, 1, 1, 900, 1, 300, 300, 900)
+    results = [Result(f"{number}", "1" * size) for number, size in enumerate(sizes)]
+    with closing(PostgresSink(url)) as sink:
+        sink.store(results, token=1, version="")
+
+        assert list(sink.results()) == results

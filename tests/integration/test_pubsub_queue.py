@@ -1,17 +1,20 @@
 """What a queue in Pub/Sub promises beyond the contract, against Google's own emulator."""
 
+import itertools
 import json
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from google.pubsub_v1.types import PubsubMessage
 
 from outlast.queue import (
     Failure,
@@ -19,25 +22,27 @@ from outlast.queue import (
     ItemRefused,
     Lease,
     LeaseLost,
-    Outcome,
+    LeaseTerms,
     QueueUnavailable,
-    Terms,
+    Settlement,
     open_queue,
 )
-from outlast.queue.protocol import LedgerQueue
-from outlast.queue.pubsub import PubSubQueue
-from outlast.queue.pubsub_client import PubSubClient
+from outlast.queue.errors import QueueStalled
+from outlast.queue.protocol import LedgerQueue, QueueGuarantees
+from outlast.queue.pubsub.client import PubSubClient
+from outlast.queue.pubsub.messages import MARK
+from outlast.queue.pubsub.queue import PubSubQueue
 from outlast.results import Result
 from outlast.results.objects import ObjectSink
 from outlast.worker import Worker
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.programs import python
 from tests.servers.pubsub import PubSubEmulator, client_of, running_pubsub, shared_pubsub
 
 pytestmark = pytest.mark.needs("pubsub-emulator")
 
 PROJECT = "outlast-test"
-TERMS = Terms(worker="tester", lease_seconds=60.0)
-PATIENCE_SECONDS = 15.0
+TERMS = LeaseTerms(worker="tester", lease_seconds=60.0)
 
 
 @pytest.fixture
@@ -71,11 +76,11 @@ def keys_of(lease: Lease | None) -> list[str]:
     return [] if lease is None else [item.key for item in lease.items]
 
 
-def all_done(lease: Lease) -> Outcome:
-    return Outcome(done=tuple(keys_of(lease)))
+def all_done(lease: Lease) -> Settlement:
+    return Settlement(done=tuple(keys_of(lease)))
 
 
-def claimed(queue: PubSubQueue, limit: int = 100, terms: Terms = TERMS) -> Lease:
+def claimed(queue: PubSubQueue, limit: int = 100, terms: LeaseTerms = TERMS) -> Lease:
     give_up_at = time.monotonic() + PATIENCE_SECONDS
     while (lease := queue.claim(limit, terms)) is None:
         assert time.monotonic() < give_up_at, "nothing came"
@@ -96,11 +101,14 @@ def expired(lease: Lease) -> None:
     time.sleep(max(0.0, lease.expires - time.monotonic()) + 0.1)
 
 
-def publish_raw(url: str, *messages: bytes) -> None:
+def publish_raw(url: str, *messages: bytes, attributes: dict[str, str] | None = None) -> None:
     """Publish as another program would."""
     topic = url.partition("?")[0].rpartition("/")[2]
     client = PubSubClient(PROJECT, retry_seconds=5)
-    client.publish(topic, messages)
+    client._publisher.publish(
+        topic=f"projects/{PROJECT}/topics/{topic}",
+        messages=[PubsubMessage(data=data, attributes=attributes or {}) for data in messages],
+    )
     client.close()
 
 
@@ -108,12 +116,14 @@ def publish_raw(url: str, *messages: bytes) -> None:
 
 
 def test_what_it_cannot_promise_is_declared(queue: PubSubQueue, ledger_url: str) -> None:
-    assert queue.promises == (False, False)
+    assert queue.guarantees == QueueGuarantees(
+        exact_counts=False, dedupes_keys=False, keeps_expired=False
+    )
     assert queue.published() is None
     assert queue.stats() == (None,) * 7
-    assert queue.place is None
+    assert queue.database is None
     with closing(opened(ledger_url)) as with_ledger:
-        assert with_ledger.promises == (False, True)
+        assert with_ledger.guarantees.dedupes_keys
         assert isinstance(with_ledger, LedgerQueue)
 
 
@@ -128,7 +138,7 @@ def test_results_cannot_share_its_transaction(queue: PubSubQueue) -> None:
 def test_a_lease_longer_than_pubsub_holds_is_refused(queue: PubSubQueue) -> None:
     queue.publish({"a": 1})
 
-    with pytest.raises(ValueError, match="at most 600 seconds"):
+    with pytest.raises(ValueError, match="at most 600 with Pub/Sub, got 601"):
         claimed(queue, terms=TERMS._replace(lease_seconds=601))
 
 
@@ -136,31 +146,29 @@ def test_a_lease_longer_than_pubsub_holds_is_refused(queue: PubSubQueue) -> None
 
 
 def test_released_items_are_with_another_at_once(url: str, queue: PubSubQueue) -> None:
+    # Nobody has to wait for leases to expire: these last longer than a test may.
+    terms = TERMS._replace(lease_seconds=600)
     queue.publish({f"{number:03}": number for number in range(60)})
     held: list[Lease] = []
     while sum(len(lease.items) for lease in held) < 60:
-        held.append(claimed(queue))
+        held.append(claimed(queue, terms=terms))
     with closing(opened(url)) as other:
-        started = time.monotonic()
         for lease in held:
-            queue.settle(lease, Outcome(released=tuple(keys_of(lease))), TERMS)
+            queue.settle(lease, Settlement(released=tuple(keys_of(lease))), TERMS)
 
         seen = drain(other, 60)
 
     assert set(seen.values()) == {1}
-    assert time.monotonic() - started < 5
 
 
 def test_a_lost_lease_is_told_by_the_server(url: str, queue: PubSubQueue) -> None:
     queue.publish({"a": 1})
     lease = claimed(queue, terms=TERMS._replace(lease_seconds=1))
-    # As for a worker that was stopped: its own clock stood still.
-    lease.handle.expires += 60
     expired(lease)
     with closing(opened(url)) as other:
         newer = claimed(other)
 
-        with pytest.raises(LeaseLost, match=f"lease {lease.token} no longer"):
+        with pytest.raises(LeaseLost, match="lease on 1 messages no longer"):
             queue.settle(lease, all_done(lease), TERMS)
         with pytest.raises(LeaseLost):
             queue.extend(lease, TERMS)
@@ -169,20 +177,19 @@ def test_a_lost_lease_is_told_by_the_server(url: str, queue: PubSubQueue) -> Non
 
 @pytest.mark.parametrize("act", ["done", "failed", "released"])
 def test_a_lost_lease_changes_nothing(url: str, queue: PubSubQueue, act: str) -> None:
-    outcome = {
-        "done": Outcome(done=("a",)),
-        "failed": Outcome(failed=(Failure("a", "no", is_final=True),)),
-        "released": Outcome(released=("a",)),
+    settlement = {
+        "done": Settlement(done=("a",)),
+        "failed": Settlement(failed=(Failure("a", "no", is_final=True),)),
+        "released": Settlement(released=("a",)),
     }[act]
     queue.publish({"a": 1})
     lease = claimed(queue, terms=TERMS._replace(lease_seconds=1))
-    lease.handle.expires += 60
     expired(lease)
     with closing(opened(url)) as other:
         newer = claimed(other)
 
         with pytest.raises(LeaseLost):
-            queue.settle(lease, outcome, TERMS)
+            queue.settle(lease, settlement, TERMS)
 
         assert queue.dead_letters() == []
         assert other.claim(1, TERMS) is None
@@ -194,9 +201,9 @@ def test_an_item_is_settled_once(queue: PubSubQueue) -> None:
     lease = claimed(queue)
     queue.settle(lease, all_done(lease), TERMS)
 
-    for outcome in (all_done(lease), Outcome(done=("other",)), Outcome(released=("a",))):
+    for settlement in (all_done(lease), Settlement(done=("other",)), Settlement(released=("a",))):
         with pytest.raises(LeaseLost):
-            queue.settle(lease, outcome, TERMS)
+            queue.settle(lease, settlement, TERMS)
     with pytest.raises(LeaseLost):
         queue.extend(lease, TERMS)
 
@@ -206,16 +213,16 @@ def test_a_settlement_cut_short_goes_on_where_it_stopped(
 ) -> None:
     queue.publish({"a": 1, "b": 2, "c": 3})
     lease = claimed(queue)
-    outcome = Outcome(done=("a",), failed=(Failure("b", "no"),), released=("c",))
+    settlement = Settlement(done=("a",), failed=(Failure("b", "no"),), released=("c",))
 
     def gone(*_: object) -> None:
         raise QueueUnavailable("gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr("outlast.queue.pubsub_topics.Topics.send", gone)
+        broken.setattr("outlast.queue.pubsub.topics.Topics.send", gone)
         with pytest.raises(QueueUnavailable):
-            queue.settle(lease, outcome, TERMS)
-    queue.settle(lease, outcome, TERMS)
+            queue.settle(lease, settlement, TERMS)
+    queue.settle(lease, settlement, TERMS)
 
     seen: dict[str, int] = {}
     while len(seen) < 2:
@@ -233,7 +240,7 @@ def test_a_claim_that_fails_does_not_hide_that_the_lease_was_settled(
         raise QueueUnavailable("gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr("outlast.queue.pubsub_topics.Topics.pull", gone)
+        broken.setattr("outlast.queue.pubsub.topics.Topics.pull", gone)
         assert queue.settle(lease, all_done(lease), TERMS, claim=1) is None
 
     assert keys_of(claimed(queue)) == ["b"]
@@ -242,23 +249,22 @@ def test_a_claim_that_fails_does_not_hide_that_the_lease_was_settled(
 def test_a_heartbeat_beside_a_settlement_never_takes_the_lease_for_lost(queue: PubSubQueue) -> None:
     queue.publish({f"{number:03}": number for number in range(40)})
     lease = claimed(queue)
-    settled = threading.Event()
+    beaten, settled = threading.Event(), threading.Event()
 
-    def beat() -> int:
-        beats = 0
+    def beat() -> None:
         while not settled.is_set():
             queue.extend(lease, TERMS)
-            beats += 1
-        return beats
+            beaten.set()
 
     with ThreadPoolExecutor(1) as pool:
         beating = pool.submit(beat)
+        assert beaten.wait(PATIENCE_SECONDS)
         for key in keys_of(lease)[:-1]:
-            queue.settle(lease, Outcome(done=(key,)), TERMS)
+            queue.settle(lease, Settlement(done=(key,)), TERMS)
         settled.set()
 
-    assert beating.result() > 0
-    queue.settle(lease, Outcome(done=(keys_of(lease)[-1],)), TERMS)
+    beating.result()
+    queue.settle(lease, Settlement(done=(keys_of(lease)[-1],)), TERMS)
 
 
 def test_a_subscription_made_otherwise_works_and_is_warned_about(
@@ -277,11 +283,11 @@ def test_a_subscription_made_otherwise_works_and_is_warned_about(
     with closing(opened(url)) as queue:
         queue.publish({"a": 1})
         lease = claimed(queue)
-        queue.settle(lease, Outcome(released=("a",)), TERMS)
+        queue.settle(lease, Settlement(released=("a",)), TERMS)
         lease = claimed(queue)
         queue.settle(lease, all_done(lease), TERMS)
 
-    assert "does not deliver exactly once" in caplog.text
+    assert "does not use exactly-once delivery" in caplog.text
     assert "has no dead-letter topic" in caplog.text
 
 
@@ -290,10 +296,10 @@ def test_a_part_can_be_settled_and_the_rest_stays_leased(url: str, queue: PubSub
     lease = claimed(queue)
     assert len(lease.items) == 3
 
-    queue.settle(lease, Outcome(done=("a",), failed=(Failure("b", "no"),)), TERMS)
+    queue.settle(lease, Settlement(done=("a",), failed=(Failure("b", "no"),)), TERMS)
 
     assert keys_of(claimed(queue)) == ["b"]
-    queue.settle(lease, Outcome(done=("c",)), TERMS)
+    queue.settle(lease, Settlement(done=("c",)), TERMS)
 
 
 def test_a_failed_item_waits_for_its_delay(queue: PubSubQueue) -> None:
@@ -301,9 +307,8 @@ def test_a_failed_item_waits_for_its_delay(queue: PubSubQueue) -> None:
     lease = claimed(queue)
     started = time.monotonic()
 
-    queue.settle(lease, Outcome(failed=(Failure("a", "later", delay_seconds=2.0),)), TERMS)
+    queue.settle(lease, Settlement(failed=(Failure("a", "later", delay_seconds=2.0),)), TERMS)
 
-    assert queue.claim(1, TERMS) is None
     assert [(item.key, item.failures) for item in claimed(queue).items] == [("a", 1)]
     assert time.monotonic() - started >= 2.0
 
@@ -311,21 +316,20 @@ def test_a_failed_item_waits_for_its_delay(queue: PubSubQueue) -> None:
 # Poison
 
 
-@pytest.mark.timeout(120)
 def test_an_item_that_kills_its_workers_ends_alone_in_the_dead_letters(queue: PubSubQueue) -> None:
-    terms = TERMS._replace(lease_seconds=1, failures_max=2)
+    terms = TERMS._replace(failures_max=2)
     queue.publish({f"{number}": number for number in range(6)})
     done: Counter[str] = Counter()
     deaths = 0
 
-    give_up_at = time.monotonic() + 60
+    give_up_at = time.monotonic() + PATIENCE_SECONDS
     while not queue.dead_letters():
         assert time.monotonic() < give_up_at
         lease = queue.claim(6, terms)
         if "3" in keys_of(lease):
             assert lease is not None
             deaths += 1
-            expired(lease)
+            expired(queue.extend(lease, terms._replace(lease_seconds=1)))
         elif lease is not None:
             done.update(keys_of(lease))
             queue.settle(lease, all_done(lease), terms)
@@ -336,7 +340,7 @@ def test_an_item_that_kills_its_workers_ends_alone_in_the_dead_letters(queue: Pu
     [letter] = queue.dead_letters()
     assert letter.item.key == "3"
     assert letter.item.failures == 2
-    assert all("died or its lease expired" in error for error in letter.errors)
+    assert all("died or lost its lease" in error for error in letter.errors)
     assert done == Counter("01245")
     assert deaths <= 8
 
@@ -349,19 +353,18 @@ def test_an_item_released_often_is_worked_on_alone_and_never_blamed(queue: PubSu
         lease = claimed(queue, terms=TERMS._replace(failures_max=1))
         chunks.append(sorted(keys_of(lease)))
         assert [item.failures for item in lease.items] == [0] * len(lease.items)
-        queue.settle(lease, Outcome(released=tuple(keys_of(lease))), TERMS)
+        queue.settle(lease, Settlement(released=tuple(keys_of(lease))), TERMS)
 
     assert queue.dead_letters() == []
     assert {len(chunk) for chunk in chunks[-6:]} == {1}
 
 
-@pytest.mark.timeout(90)
 def test_what_pubsub_itself_gives_up_is_found_in_the_ledger(ledger_url: str) -> None:
     with closing(opened(ledger_url)) as queue:
         queue.publish({"a": 1})
         name = ledger_url.partition("subscription=")[2].partition("&")[0]
         client = PubSubClient(PROJECT, retry_seconds=5)
-        give_up_at = time.monotonic() + 60
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
         while not queue.stats().dead:
             assert time.monotonic() < give_up_at
             for message in client.pull(name, 1, wait_seconds=1.0):
@@ -382,9 +385,52 @@ def test_messages_of_other_programs_are_worked_on_too(url: str, queue: PubSubQue
 
     items = [*claimed(queue, 1).items, *claimed(queue, 1).items]
 
-    # The client marks them as ours, but they are not made like ours.
     assert {item.payload for item in items} == {'{"n": 1}', "��"}
     assert all(item.key.isdecimal() for item in items)
+
+
+@pytest.mark.parametrize("with_ledger", [False, True], ids=["no ledger", "ledger"])
+def test_a_poisoned_message_is_given_up_with_its_reason_and_stops_nobody(
+    url: str, ledger_url: str, with_ledger: bool
+) -> None:
+    ours: dict[str, object] = {"key": "a", "payload": "1"}
+    poison = [
+        ours | {"not_before": 10**400},
+        ours | {"not_before": time.time() + 1e9},
+        ours | {"failures": 10**400},
+        ours | {"key": "x" * 1000},
+        ours | {"key": "\ud800"},
+        ours | {"errors": 7},
+    ]
+    with closing(opened(ledger_url if with_ledger else url)) as queue:
+        messages = [json.dumps(fields).encode() for fields in poison]
+        publish_raw(url, *messages, b"[" * 100_000, attributes=MARK)
+        queue.publish({"good": 1})
+
+        assert drain(queue, 1) == Counter({"good": 1})
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
+        while len(queue.dead_letters()) < len(poison) + 1:
+            assert time.monotonic() < give_up_at
+            assert queue.claim(10, TERMS) is None
+
+        letters = queue.dead_letters()
+
+    assert all("The message cannot be processed: " in letter.errors[-1] for letter in letters)
+    assert any("many digits" in letter.errors[-1] for letter in letters)
+
+
+def test_a_large_message_of_another_program_that_fails_is_given_up(url: str) -> None:
+    """Published again, it would be larger than Pub/Sub allows at most."""
+    with closing(opened(url, wait_seconds=10)) as queue:
+        publish_raw(url, b'"' + b"\\n" * 4_900_000 + b'"', attributes={"key": "large"})
+        lease = claimed(queue)
+
+        queue.settle(lease, Settlement(failed=(Failure("large", "no room"),)), TERMS)
+
+        [letter] = queue.dead_letters()
+    assert letter.item.key == "large"
+    assert "no room" in letter.errors[-2]
+    assert "Pub/Sub allows at most" in letter.errors[-1]
 
 
 def test_copies_of_a_message_in_one_chunk_are_worked_on_once(queue: PubSubQueue) -> None:
@@ -438,13 +484,12 @@ def test_with_a_ledger_known_keys_are_not_published_again(ledger_url: str) -> No
         assert other.published() == 12_001
 
 
-@pytest.mark.timeout(60)
 def test_of_publishers_at_the_same_time_each_key_is_counted_once(ledger_url: str) -> None:
     start = threading.Barrier(4)
 
     def publish(_: int) -> int:
         with closing(opened(ledger_url)) as queue:
-            start.wait(15)
+            start.wait(PATIENCE_SECONDS)
             return queue.publish({f"{number:04}": number for number in range(1000)}).added
 
     with ThreadPoolExecutor(4) as pool:
@@ -455,26 +500,25 @@ def test_of_publishers_at_the_same_time_each_key_is_counted_once(ledger_url: str
         assert queue.published() == 1000
 
 
-@pytest.mark.timeout(60)
 def test_a_publish_killed_halfway_and_repeated_publishes_the_rest(
     emulator: PubSubEmulator, ledger_url: str
 ) -> None:
     source = """
         import sys, time
-        from outlast.queue import ledger
-        from outlast.queue.pubsub import PubSubQueue
+        from outlast.queue.pubsub import ledger
+        from outlast.queue.pubsub.queue import PubSubQueue
 
         record = ledger.Ledger.record
         def slow(self, keys):
             if self._read:
                 print("halfway")
-                time.sleep(60)
+                time.sleep(3600)
             return record(self, keys)
 
         ledger.Ledger.record = slow
         PubSubQueue(sys.argv[1]).publish({f"{n:05}": n for n in range(15_000)})
     """
-    with python(source, ledger_url, patience_seconds=40) as program:
+    with python(source, ledger_url) as program:
         program.wait_for("halfway")
         program.signal(9)
         program.wait()
@@ -491,11 +535,11 @@ def test_dead_letters_are_counted_by_the_ledger(ledger_url: str) -> None:
         queue.publish({"a": 1, "b": 2})
         lease = claimed(queue)
         failed = tuple(Failure(key, "no", is_final=True) for key in keys_of(lease))
-        queue.settle(lease, Outcome(failed=failed), TERMS)
+        queue.settle(lease, Settlement(failed=failed), TERMS)
         if len(failed) == 1:
             lease = claimed(queue)
             queue.settle(
-                lease, Outcome(failed=(Failure(keys_of(lease)[0], "no", is_final=True),)), TERMS
+                lease, Settlement(failed=(Failure(keys_of(lease)[0], "no", is_final=True),)), TERMS
             )
 
         assert queue.stats().dead == 2
@@ -505,7 +549,6 @@ def test_dead_letters_are_counted_by_the_ledger(ledger_url: str) -> None:
         assert [(item.key, item.failures) for item in claimed(queue).items] == [("b", 0)]
 
 
-@pytest.mark.timeout(60)
 def test_a_worker_ends_when_the_sink_holds_all_that_was_published(
     ledger_url: str, tmp_path: Path
 ) -> None:
@@ -528,6 +571,76 @@ def test_a_worker_ends_when_the_sink_holds_all_that_was_published(
         assert Result("002", "4") in list(sink.results())
 
 
+def test_results_that_were_there_before_do_not_count_as_those_of_the_ledger(
+    ledger_url: str, tmp_path: Path
+) -> None:
+    with (
+        closing(opened(ledger_url)) as queue,
+        closing(ObjectSink(f"{tmp_path}/results")) as sink,
+    ):
+        earlier = [Result(f"earlier-{number}", "1") for number in range(20)]
+        sink.store(earlier, token=1, version="", queue="earlier")
+        queue.publish({f"{number:03}": number for number in range(10)})
+
+        summary = Worker(queue, sink).run(lambda number: number, chunk=5)
+
+        assert summary.done == 10
+        assert sink.count(version="") == 30
+
+
+def test_messages_that_expired_end_the_worker_and_are_counted(
+    ledger_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        closing(opened(ledger_url)) as queue,
+        closing(ObjectSink(f"{tmp_path}/results")) as sink,
+    ):
+        queue.publish({f"{number}": number for number in range(5)})
+        # As if they had been there for longer than Pub/Sub keeps them.
+        lost = claimed(queue, 2)
+        queue.settle(lost, all_done(lost), TERMS)
+        ticks = itertools.count()
+
+        def rest_is_done() -> bool:
+            return sink.count() == 5 - len(lost.items)
+
+        # Time passes only once all others are done.
+        clock = SimpleNamespace(monotonic=lambda: 1000.0 * next(ticks) if rest_is_done() else 0.0)
+        monkeypatch.setattr("outlast.worker.drained.time", clock)
+
+        with pytest.raises(QueueStalled, match=f"{len(lost.items)} published items, starting with"):
+            Worker(queue, sink, stall_seconds=100.0).run(lambda number: number)
+
+        assert sink.count() == 5 - len(lost.items)
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
+def test_a_call_that_outlasts_its_lease_is_stored_and_then_skipped(
+    ledger_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    """As when a call holds the interpreter lock, so that nothing can extend the lease."""
+    monkeypatch.setattr("outlast.worker.leased_chunk.LeasedChunk.beat", lambda _: 1.0)
+    calls: Counter[int] = Counter()
+
+    def oversleeping(number: int) -> int:
+        calls[number] += 1
+        time.sleep(2.5)
+        return number
+
+    with (
+        closing(opened(ledger_url)) as queue,
+        closing(ObjectSink(f"{tmp_path}/results")) as sink,
+    ):
+        queue.publish({"a": 1, "b": 2, "c": 3})
+
+        summary = Worker(queue, sink, lease_seconds=1).run(oversleeping, chunk=chunk)
+
+        assert sorted(sink.results()) == [Result("a", "1"), Result("b", "2"), Result("c", "3")]
+        assert summary.done == 3
+        assert calls == Counter({1: 1, 2: 1, 3: 1})
+        assert queue.dead_letters() == []
+
+
 @pytest.mark.parametrize("damage", [b"", b"[]\n", b"garbage\n"], ids=["empty", "list", "garbage"])
 def test_a_damaged_ledger_is_reported(ledger_url: str, tmp_path: Path, damage: bytes) -> None:
     with closing(opened(ledger_url)) as queue:
@@ -543,7 +656,7 @@ def test_a_damaged_ledger_is_reported(ledger_url: str, tmp_path: Path, damage: b
 def test_a_ledger_that_cannot_be_written_is_reported(url: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with closing(opened(f"{url}&ledger={tmp_path}/file")) as queue:
-        with pytest.raises(QueueUnavailable, match="The ledger fails: Could not"):
+        with pytest.raises(QueueUnavailable, match="The ledger is unavailable: Could not"):
             queue.publish({"a": 1})
 
 
@@ -559,7 +672,6 @@ def test_a_ledger_page_is_a_file_that_a_person_can_read(ledger_url: str, tmp_pat
 # When the service goes away
 
 
-@pytest.mark.timeout(120)
 def test_an_emulator_killed_under_load_costs_nothing_but_time(tmp_path: Path) -> None:
     """It forgets everything, so all is published again: the sink knows what is done."""
     url = f"pubsub://{PROJECT}/lost-{uuid.uuid4().hex}"
@@ -578,7 +690,7 @@ def test_an_emulator_killed_under_load_costs_nothing_but_time(tmp_path: Path) ->
                 todo = [item for item in lease.items if item.key not in done]
                 computed.update(item.key for item in todo)
                 results = [Result(item.key, item.payload) for item in todo]
-                sink.store(results, token=lease.token, version="v1")
+                sink.store(results, token=lease.token, version="v1", queue=lease.queue)
                 try:
                     queue.settle(lease, all_done(lease), TERMS)
                 except LeaseLost:
@@ -592,11 +704,11 @@ def test_an_emulator_killed_under_load_costs_nothing_but_time(tmp_path: Path) ->
         ):
             publisher.publish(items)
             working = [pool.submit(work, number) for number in range(3)]
-            wait_until(lambda: computed.total() > 100)
+            eventually(lambda: computed.total() > 100, "the first items are computed")
             emulator.stop()
             emulator.start()
             publisher.publish(items)
-            wait_until(lambda: sink.count(version="v1") == 600)
+            eventually(lambda: sink.count(version="v1") == 600, "all results")
             finished.set()
             for future in working:
                 future.result()
@@ -605,21 +717,12 @@ def test_an_emulator_killed_under_load_costs_nothing_but_time(tmp_path: Path) ->
     assert found == [Result(key, str(value)) for key, value in sorted(items.items())]
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    give_up_at = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < give_up_at
-        time.sleep(0.05)
-
-
 def test_a_service_that_is_gone_is_reported_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "127.0.0.1:1")
-    started = time.monotonic()
 
-    with pytest.raises(QueueUnavailable, match="did not do what was asked in project") as caught:
+    with pytest.raises(QueueUnavailable, match="request failed in project") as caught:
         opened(f"pubsub://{PROJECT}/topic", retry_seconds=0.5)
 
-    assert time.monotonic() - started < 15
     assert caught.value.hint is not None
     assert "Check the network" in caught.value.hint
 

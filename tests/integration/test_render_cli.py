@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from outlast.capacity.schema import workload_schema
+from outlast.capacity.workload.file import workload_schema
 
 MINIMAL = """\
 name: tiny-gpt
@@ -66,6 +66,20 @@ def test_a_folder_gets_one_file_for_each_object(file: Path, tmp_path: Path) -> N
     assert not os.access(folder / "50-job.yaml", os.X_OK)
 
 
+def test_links_in_the_folder_are_refused(file: Path, tmp_path: Path) -> None:
+    folder, mine = tmp_path / "out", tmp_path / "node-pool.sh"
+    mine.write_text("mine")
+    (folder / "setup").mkdir(parents=True)
+    (folder / "setup" / "node-pool.sh").symlink_to(mine)
+
+    done = outlast("render", file, "--out", folder)
+
+    assert done.returncode == 2
+    assert "is a symbolic link" in done.stderr
+    assert mine.read_text() == "mine"
+    assert not os.access(mine, os.X_OK)
+
+
 def test_rendering_again_replaces_and_another_tier_is_not_mixed_in(
     file: Path, tmp_path: Path
 ) -> None:
@@ -81,7 +95,7 @@ def test_rendering_again_replaces_and_another_tier_is_not_mixed_in(
     assert again.returncode == 0
     assert {path: path.read_bytes() for path in first} == first
     assert mixed.returncode == 2
-    assert "holds files of another rendering: setup/node-pool.sh" in mixed.stderr
+    assert "contains files from another rendering: setup/node-pool.sh" in mixed.stderr
     assert (folder / "kustomization.yaml").read_text() == "mine"
     assert not (folder / "35-compute-class.yaml").exists()
 
@@ -97,10 +111,14 @@ def test_programs_get_json(file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words", "hint"),
     [
-        (["--set", "chekpoint.size=1GiB"], "did you mean 'checkpoint'?", "outlast schema"),
-        (["--set", "tier"], "--set takes key=value, and 'tier' is not that.", "work.hours=40"),
-        (["--set", "tier=spott"], "--set tier: tier is 'spott'; did you mean", "outlast schema"),
-        (["--set", "grace=25s"], "A grace of 25 s is not given on Spot", "Say grace: 15s"),
+        (["--set", "chekpoint.size=1GiB"], "Did you mean 'checkpoint'?", "outlast schema"),
+        (["--set", "tier"], "--set: expected key=value, got 'tier'.", "work.hours=40"),
+        (["--set", "tier=spott"], "on-demand, hybrid, got 'spott'. Did you mean", "outlast schema"),
+        (
+            ["--set", "grace=25s"],
+            "A grace period of 25 s is not possible on Spot",
+            "Set grace: 15s",
+        ),
         (["--format", "yaml"], '"text", "json"', "outlast render --help"),
     ],
 )
@@ -120,7 +138,7 @@ def test_a_mistake_in_the_file_is_told_with_its_line(file: Path) -> None:
     done = outlast("render", file.name, cwd=file.parent)
 
     assert done.returncode == 2
-    expected = "error: workload.yaml:7:1: There is no key 'chekpoint'; did you mean 'checkpoint'?"
+    expected = "error: workload.yaml:7:1: Unknown key 'chekpoint'. Did you mean 'checkpoint'?"
     assert done.stderr.splitlines()[0] == expected
 
 
@@ -128,7 +146,7 @@ def test_a_file_that_is_not_there_is_exit_2(tmp_path: Path) -> None:
     done = outlast("render", "missing.yaml", cwd=tmp_path)
 
     assert done.returncode == 2
-    assert "missing.yaml: The workload file cannot be read: No such file" in done.stderr
+    assert "missing.yaml: Could not read the workload file: No such file" in done.stderr
 
 
 def test_a_folder_that_cannot_be_made_is_exit_3(file: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.container_stub import ContainerStub
 from tests.unit.manifests.render_cases import Rendering, case, rendered
 
-pytestmark = [pytest.mark.needs("gcloud"), pytest.mark.timeout(90)]
+pytestmark = pytest.mark.needs("gcloud")
 
 
 def run(script: str, folder: Path, stub: ContainerStub) -> "subprocess.CompletedProcess[str]":
@@ -36,7 +36,7 @@ def run(script: str, folder: Path, stub: ContainerStub) -> "subprocess.Completed
         "PROJECT": "lab-project",
     }
     command = ["bash", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=80)
+    return subprocess.run(command, capture_output=True, text=True, env=environ)
 
 
 def created(rendering: Rendering, folder: Path) -> Any:
@@ -112,18 +112,30 @@ def test_access_is_granted_to_the_account_that_the_pods_use(tmp_path: Path) -> N
         done = run(rendering.text("setup/access.sh"), tmp_path, stub)
 
     assert done.returncode == 0, done.stderr
-    granted = [
-        (binding["role"], member)
-        for _, _, body in stub.requests
-        for binding in _bindings(body)
-        for member in binding["members"]
-    ]
+    sent = [binding for _, _, body in stub.requests for binding in _bindings(body)]
+    granted = [(binding["role"], member) for binding in sent for member in binding["members"]]
     account = rendering.one("ServiceAccount")["metadata"]
     member = (
         "principal://iam.googleapis.com/projects/123456/locations/global/workloadIdentityPools/"
         f"lab-project.svc.id.goog/subject/ns/{account['namespace']}/sa/{account['name']}"
     )
     assert granted == [("roles/storage.objectUser", member), ("roles/pubsub.subscriber", member)]
+    assert sent[0]["condition"]["expression"] == (
+        'resource.name.startsWith("projects/_/buckets/lab-results/objects/embed/") || '
+        'api.getAttribute("storage.googleapis.com/objectListPrefix", "").startsWith("embed/")'
+    )
+
+
+def test_the_driver_that_mounts_a_folder_may_list_its_bucket(tmp_path: Path) -> None:
+    with ContainerStub().running() as stub:
+        done = run(case("training-fuse").text("setup/access.sh"), tmp_path, stub)
+
+    assert done.returncode == 0, done.stderr
+    sent = [binding for _, _, body in stub.requests for binding in _bindings(body)]
+    assert [(binding["role"], "condition" in binding) for binding in sent] == [
+        ("roles/storage.objectUser", True),
+        ("roles/storage.legacyBucketReader", False),
+    ]
 
 
 def _bindings(body: Any) -> list[Any]:

@@ -4,9 +4,20 @@ import contextlib
 import itertools
 import socket
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import Enum
 
 from tests.servers.forwarding import Answer, Request, forward, serving
+
+
+class Break(Enum):
+    """When a connection is reset: before the request acts, after it has, or within the answer."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    WITHIN = "within"
 
 
 @contextlib.contextmanager
@@ -79,3 +90,64 @@ def stumbling(server: str, *, every: int) -> Iterator[str]:
 
     with serving(answer) as url:
         yield url
+
+
+def kind_of(request: Request) -> str:
+    """What a request to an object store asks for."""
+    query = request.path.partition("?")[2]
+    for mark, kind in (
+        ("list-type", "list"),
+        ("partNumber", "part"),
+        ("uploads", "begin upload"),
+        ("uploadId", "end upload"),
+        ("delete", "delete"),
+    ):
+        if mark in query:
+            return kind
+    return {"PUT": "write", "GET": "read", "HEAD": "look", "DELETE": "delete"}[request.method]
+
+
+class Breaking:
+    """Breaks connections. `counts` is how many requests of each kind came, broken ones too."""
+
+    def __init__(self, server: str, break_it: Callable[[str, int], Break | None]) -> None:
+        self._server = server
+        self._break = break_it
+        self._lock = threading.Lock()
+        self.counts: Counter[str] = Counter()
+        self.broken: Counter[str] = Counter()
+
+    def answer(self, request: Request) -> Answer:
+        kind = kind_of(request)
+        with self._lock:
+            self.counts[kind] += 1
+            how = self._break(kind, self.counts[kind])
+            if how is not None:
+                self.broken[kind] += 1
+        if how is Break.BEFORE:
+            return Answer(status=200, reset_after=-1)
+        given = forward(self._server, request)
+        if how is Break.AFTER:
+            return replace(given, reset_after=-1)
+        if how is Break.WITHIN:
+            return replace(given, reset_after=len(given.body) // 2)
+        return given
+
+
+@contextlib.contextmanager
+def breaking(
+    server: str, break_it: Callable[[str, int], Break | None]
+) -> Iterator[tuple[str, Breaking]]:
+    """Forwards requests, but breaks the connection of the n-th of a kind as `break_it` says."""
+    breaker = Breaking(server, break_it)
+    with serving(breaker.answer) as url:
+        yield url, breaker
+
+
+def in_turn(every: int) -> Callable[[str, int], Break | None]:
+    """Breaks one request in so many of each kind, in each of the ways in turn."""
+
+    def break_it(_kind: str, number: int) -> Break | None:
+        return list(Break)[number // every % 3] if number % every == 1 else None
+
+    return break_it

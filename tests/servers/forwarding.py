@@ -2,11 +2,15 @@
 
 import contextlib
 import http.client
+import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from tests.patience import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,9 +24,14 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
+    """`reset_after`: so many bytes of the body are sent, then the connection is reset; -1: none of
+    the answer at all.
+    """
+
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    reset_after: int | None = None
 
 
 @contextlib.contextmanager
@@ -36,6 +45,9 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
             given = answer(Request(method=self.command, path=self.path, headers=headers, body=body))
+            if given.reset_after == -1:
+                self._reset()
+                return
             self.send_response_only(given.status)
             for name, value in given.headers.items():
                 self.send_header(name, value)
@@ -43,7 +55,17 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[str]:
                 self.send_header("content-length", str(len(given.body)))
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(given.body)
+                self.wfile.write(given.body[: given.reset_after])
+            if given.reset_after is not None:
+                self._reset()
+
+        def _reset(self) -> None:
+            self.close_connection = True
+            self.wfile.flush()
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            # Closed here, because a graceful shutdown would send the end of the stream first.
+            self.rfile.close()
+            self.connection.close()
 
         do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve
 
@@ -71,7 +93,7 @@ class _Server(ThreadingHTTPServer):
 
 def forward(server: str, request: Request) -> Answer:
     """What another server answers to the request. Headers that bind it to the first are left."""
-    connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=15)
+    connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=PATIENCE_SECONDS)
     dropped = ("host", "connection")
     try:
         headers = {name: text for name, text in request.headers.items() if name not in dropped}

@@ -8,10 +8,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.ports import free_port
 
 BUCKET = "outlast-test"
-_START_SECONDS_MAX = 15.0
 
 # One request at a time: moto looks whether an object is there and then writes it, so that two
 # threads of it may both win a race that S3 decides.
@@ -42,7 +42,7 @@ def running_moto() -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     ) as process:
         try:
-            _make_bucket(f"{url}/{BUCKET}", until=time.monotonic() + _START_SECONDS_MAX)
+            _make_bucket(f"{url}/{BUCKET}", until=time.monotonic() + PATIENCE_SECONDS)
             yield url
         finally:
             process.kill()
@@ -51,7 +51,8 @@ def running_moto() -> Iterator[str]:
 def _make_bucket(url: str, *, until: float) -> None:
     while True:
         try:
-            urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=5).close()
+            request = urllib.request.Request(url, method="PUT")
+            urllib.request.urlopen(request, timeout=PATIENCE_SECONDS).close()
         except urllib.error.URLError:
             if time.monotonic() > until:
                 raise

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import psycopg
 
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.ports import free_port
 
 USER = "tester"
 PASSWORD = "s3cret-p@ss/word"  # with characters that a URL must escape
 PASSWORD_IN_URL = "s3cret-p%40ss%2Fword"
-_START_SECONDS_MAX = 30.0
 # PostgreSQL refuses to run as root.
 _USER, _GROUP = ("nobody", "nogroup") if os.geteuid() == 0 else (None, None)
 
@@ -70,7 +70,7 @@ class PostgresServer:
         self.wait_until_ready()
 
     def wait_until_ready(self) -> None:
-        until = time.monotonic() + _START_SECONDS_MAX
+        until = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 psycopg.connect(self.url(), connect_timeout=3).close()

@@ -14,9 +14,8 @@ from pathlib import Path
 from unittest import mock
 
 from tests.parts import pubsub_emulator_jar
+from tests.patience import PATIENCE_SECONDS
 from tests.servers.ports import free_port
-
-_START_SECONDS_MAX = 60.0
 
 
 class PubSubEmulator:
@@ -42,7 +41,7 @@ class PubSubEmulator:
             stderr=subprocess.DEVNULL,
             cwd=self._folder,
         )
-        until = time.monotonic() + _START_SECONDS_MAX
+        until = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 urllib.request.urlopen(f"http://{self.host}", timeout=5).close()

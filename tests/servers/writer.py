@@ -10,7 +10,7 @@ import random
 import sys
 
 from outlast.storage import AlreadyExists, Store, open_store
-from outlast.storage.local import Commit, LocalStore
+from outlast.storage.local.store import Commit, LocalStore
 
 _HASH_BYTES = 32
 

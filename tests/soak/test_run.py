@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.checkpoint.catalogue import manifest_names, read_manifest
-from outlast.checkpoint.loading import verify
+from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.storage import open_store
 from tests.faults.lives import life
 

@@ -10,12 +10,14 @@ def parse_duration(text: str) -> float:
     """The seconds in a duration such as `25s`. The unit is required."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is not a duration. Write a number and a unit: 800ms, 25s, 2m.")
+        raise ValueError(
+            f"{text!r} is not a duration. Use a number and a unit, such as 800ms, 25s or 2m."
+        )
     return float(match["number"]) * _UNIT_SECONDS[match["unit"]]
 
 
 def format_duration(seconds: float) -> str:
-    """A duration in the unit that suits it: `0.4 s`, `13 s`, `3.5 min`, `2.0 h`, `6.9 d`."""
+    """A duration in a suitable unit: `0.4 s`, `13 s`, `3.5 min`, `2.0 h`, `6.9 d`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:

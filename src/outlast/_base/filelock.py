@@ -1,10 +1,11 @@
-"""A lock between processes, on a file. The kernel frees it when its holder dies.
+"""A lock between processes, on a file. The kernel releases it when its holder dies.
 
-The kernel's own queue makes those who wait about equally lucky, but it knows no timeout. So a wait
-goes on in a thread of its own, which is left behind if it takes too long: a holder that is stopped
-or hangs delays the others, and does not hang them.
+The kernel's own queue is fair, but has no timeout. So a separate thread waits for the lock, and is
+abandoned after the timeout: a holder that is stopped or hangs delays the others, but does not block
+them forever.
 """
 
+import contextlib
 import fcntl
 import os
 import threading
@@ -14,11 +15,15 @@ _LOCKS = Path("/proc/locks")
 
 
 class FileLock:
-    """Held by one of its instances at a time, in whichever process. Not for several threads."""
+    """Held by one instance at a time, across all processes. Not thread-safe.
 
-    def __init__(self, path: Path) -> None:
+    Links are not followed. A new file gets exactly `mode`; an existing one keeps its own.
+    """
+
+    def __init__(self, path: Path, *, mode: int = 0o600) -> None:
         self._path = path
-        self._fd = _opened(path)
+        self._mode = mode
+        self._fd = _opened(path, mode)
         self._held_fd = -1
         self._waiter: _Waiter | None = None
 
@@ -34,7 +39,7 @@ class FileLock:
         fcntl.flock(self._held_fd, fcntl.LOCK_UN)
 
     def holder(self) -> int | None:
-        """The process that holds it, where the system tells."""
+        """The process that holds it, if the system reports that."""
         try:
             text = _LOCKS.read_text()
         except OSError:
@@ -54,7 +59,7 @@ class FileLock:
 
     def _wait(self, timeout_seconds: float) -> bool:
         if self._waiter is None:
-            self._waiter = _Waiter(self._path)
+            self._waiter = _Waiter(self._path, self._mode)
         if self._waiter.acquire(timeout_seconds):
             self._held_fd = self._waiter.fd
             return True
@@ -63,12 +68,12 @@ class FileLock:
 
 
 class _Waiter:
-    """A thread that waits for the lock whenever it is told to, until it is given up."""
+    """A thread that waits for the lock on request, until it is abandoned."""
 
-    def __init__(self, path: Path) -> None:
-        # A lock belongs to an opening of the file; one that is given up must not be the owner's.
-        self.fd = _opened(path)
-        # Locks that another thread opens: the quickest way to hand something over.
+    def __init__(self, path: Path, mode: int) -> None:
+        # A lock belongs to an open file description, so an abandoned wait needs its own.
+        self.fd = _opened(path, mode)
+        # Locks that another thread releases: the fastest way to signal it.
         self._go = threading.Lock()
         self._got = threading.Lock()
         self._go.acquire()
@@ -102,5 +107,17 @@ class _Waiter:
                 self._got.release()
 
 
-def _opened(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+def _opened(path: Path, mode: int) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        try:
+            fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
+        except FileExistsError:
+            # If it is removed at the same time, try again to create it.
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(path, flags)
+        else:
+            # Set exactly, because the umask might keep the group from opening it.
+            with contextlib.suppress(OSError):
+                os.fchmod(fd, mode)
+            return fd

@@ -1,10 +1,9 @@
 """Decide when the next save is due.
 
-Pure: takes measured costs and counted interruptions, returns an interval. It never touches a
-store, reads no clock and keeps nothing in mind. Saves cost the loop time, and an interruption that
-nobody announced costs the work since the last durable save. An announced one ends with a final
-save, so it does not count, unless that save does not fit into the grace period. The reasons stand
-in `docs/explanation/interval.md`.
+Pure: takes measured costs and counted interruptions, returns an interval. It never touches a store,
+reads no clock and keeps no state. Saves cost the loop time, and an unannounced interruption costs
+the work since the last durable save. An announced one ends with a final save, so it does not count,
+unless that save does not fit into the grace period. See `docs/explanation/interval.md`.
 """
 
 import math
@@ -16,10 +15,10 @@ from outlast._base.checks import check_above_zero, check_count, check_from_zero
 
 HOUR_SECONDS = 3600.0
 COSTS_KEPT = 5
-"""So many of the last saves tell what a save costs; their median forgives a slow one or two."""
+"""The cost of a save is the median of this many saves, which tolerates one or two slow ones."""
 
 LEARNED_WEIGHT = 10.0
-"""What a mean time measured in earlier runs is worth, in interruptions seen."""
+"""The weight of a mean time from earlier runs, in observed interruptions."""
 
 # Below this ratio the closed form is exact to ten digits, and Newton's method loses some.
 _RATIO_TINY = 1e-8
@@ -31,12 +30,11 @@ _CEILING_COSTS_MIN = 50.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IntervalPolicy:
-    """How the interval is found: fixed by steps, fixed by seconds, or, with neither, automatic.
+    """How the interval is chosen: fixed in steps, fixed in seconds, or automatic.
 
-    `prior_mean_seconds` is the time between interruptions of any kind that is assumed before one
-    was seen; it counts as much as `prior_weight` interruptions seen. Of these, the share
-    `prior_unannounced_share` comes without a notice. The floor and the
-    ceiling bound the automatic interval.
+    `prior_mean_seconds` is the assumed time between interruptions of any kind; it counts as much as
+    `prior_weight` observed interruptions. The share `prior_unannounced_share` of them comes without
+    a notice. The floor and the ceiling bound the automatic interval.
     """
 
     every_steps: int | None = None
@@ -49,7 +47,7 @@ class IntervalPolicy:
 
     def __post_init__(self) -> None:
         if self.every_steps is not None and self.every_seconds is not None:
-            raise ValueError("Fix the interval by every_steps or by every_seconds, not by both.")
+            raise ValueError("Set every_steps or every_seconds, not both.")
         if self.every_steps is not None:
             check_count("every_steps", self.every_steps, least=1)
         if self.every_seconds is not None:
@@ -66,7 +64,7 @@ class IntervalPolicy:
         check_from_zero("prior_unannounced_share", self.prior_unannounced_share)
         if self.prior_unannounced_share > 1:
             raise ValueError(
-                f"prior_unannounced_share is {self.prior_unannounced_share!r}; a share is 0 to 1."
+                f"prior_unannounced_share is {self.prior_unannounced_share!r}; expected 0 to 1."
             )
 
     @property
@@ -76,10 +74,10 @@ class IntervalPolicy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SaveCost:
-    """What one save took.
+    """The cost of one save.
 
-    `stall_seconds`: the loop stood still. `slow_seconds`: what its steps lost while the save was
-    written behind it (see `slow_seconds`). `durable_seconds`: from staging until the commit.
+    `stall_seconds`: how long the loop was blocked. `slow_seconds`: how much its steps were slowed
+    down while the save was written in the background. `durable_seconds`: from staging to commit.
     """
 
     stall_seconds: float
@@ -93,13 +91,13 @@ class SaveCost:
 
     @property
     def loop_seconds(self) -> float:
-        """What the loop lost: the cost in the formula. Time written meanwhile is not lost."""
+        """The time that the loop lost: the cost in the formula."""
         return self.stall_seconds + self.slow_seconds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
-    """The interruptions seen so far, over all attempts, in `running_seconds` of running.
+    """The interruptions observed so far, over all attempts, in `running_seconds`.
 
     `announced` ended with a final save; `missed` were announced too, but their final save did not
     commit; `unannounced` came without a notice.
@@ -118,7 +116,7 @@ class Observed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interval:
-    """Save when `steps` or `seconds` have passed; the other is None. `why` says it to a person."""
+    """Save after `steps` or `seconds`; the other one is None. `why` explains it to a person."""
 
     steps: int | None = None
     seconds: float | None = None
@@ -128,8 +126,8 @@ class Interval:
         """Whether to save now.
 
         `steps_saved` is the number of steps in the last save, 0 without one. Time counts from when
-        the loop went on after it, or from its start. Steps count in whole multiples from 0, so that
-        the same steps are saved however often the run was interrupted in between.
+        the loop continued after it, or from its start. Steps count in multiples from 0, so that the
+        same steps are saved no matter how often the run was interrupted.
         """
         if self.steps is not None:
             return steps_done // self.steps > steps_saved // self.steps
@@ -147,22 +145,24 @@ def choose_interval(
     """The interval from now on. Ask again after each save; in between only `is_due` is needed.
 
     Without a `cost`, the first save comes at the floor, because it is what measures one. The
-    automatic interval is never shorter than a save takes to become durable, whatever the ceiling:
-    one that follows sooner would only queue up behind it.
+    automatic interval is never shorter than a save takes to become durable, regardless of the
+    ceiling: one that follows sooner would only have to wait for it.
     """
     if policy.every_steps is not None:
         return Interval(steps=policy.every_steps, why=f"fixed at {policy.every_steps} steps")
     if policy.every_seconds is not None:
         return Interval(seconds=policy.every_seconds, why=f"fixed at {policy.every_seconds:g} s")
     if cost is None:
-        return Interval(seconds=policy.floor_seconds, why="the floor, until a save was measured")
+        return Interval(
+            seconds=policy.floor_seconds, why="the floor, until a save has been measured"
+        )
     mean_seconds = mean_between_losses(policy, observed, final_fits=final_fits)
     best_seconds = best_interval(cost.loop_seconds, mean_seconds)
     why = (
         f"a save costs the loop {cost.loop_seconds:.3g} s, "
         f"and work is lost every {mean_seconds / HOUR_SECONDS:.3g} h"
     )
-    # A ceiling below this would spend more on saves than it could ever win.
+    # A lower ceiling would spend more time on saves than it could ever gain.
     ceiling_seconds = max(policy.ceiling_seconds, _CEILING_COSTS_MIN * cost.loop_seconds)
     bounded_seconds = min(max(best_seconds, policy.floor_seconds), ceiling_seconds)
     if cost.durable_seconds > bounded_seconds:
@@ -179,9 +179,9 @@ def mean_between_losses(
 ) -> float:
     """The mean seconds between interruptions that cost work; infinite if none are expected.
 
-    The prior is a gamma distribution of their rate, to which what was observed is added: its mean
-    is (expected + seen) / (time assumed + time observed). If no final save fits into the grace
-    period (`final_fits` is false), announced interruptions cost work as well.
+    The prior is a gamma distribution of their rate, updated with the observations: the mean rate is
+    (expected + observed interruptions) / (assumed + observed time). If no final save fits into the
+    grace period (`final_fits` is false), announced interruptions cost work as well.
     """
     share = policy.prior_unannounced_share if final_fits else 1.0
     lossy = observed.unannounced + observed.missed
@@ -193,7 +193,7 @@ def mean_between_losses(
 
 
 def typical_cost(costs: Sequence[SaveCost], *, last: int = COSTS_KEPT) -> SaveCost | None:
-    """The median of the last few saves, part by part; None if there was no save."""
+    """The median of the last few saves, for each part; None if there was no save."""
     check_count("last", last, least=1)
     recent = costs[-last:]
     if not recent:
@@ -206,7 +206,7 @@ def typical_cost(costs: Sequence[SaveCost], *, last: int = COSTS_KEPT) -> SaveCo
 
 
 def slow_seconds(*, steps: int, seconds: float, step_seconds: float) -> float:
-    """What `steps` lost that took `seconds` during a write, if one mostly takes `step_seconds`."""
+    """Time lost by `steps` that took `seconds` during a write, at `step_seconds` per step."""
     check_count("steps", steps, least=0)
     check_from_zero("seconds", seconds)
     check_from_zero("step_seconds", step_seconds)
@@ -220,10 +220,10 @@ def useful_share(
     mean_seconds: float,
     durable_seconds: float = 0.0,
 ) -> float:
-    """The exact share of the running time that yields lasting work, restarts left aside.
+    """The exact share of the running time that yields lasting work, ignoring restarts.
 
-    Interruptions come at random, `mean_seconds` apart on average. A save costs the loop
-    `save_seconds`, and keeps the work before it once it is durable, `durable_seconds` later.
+    Interruptions happen at random, `mean_seconds` apart on average. A save costs the loop
+    `save_seconds`, and preserves the work before it once it is durable, `durable_seconds` later.
     """
     check_above_zero("interval_seconds", interval_seconds)
     check_from_zero("save_seconds", save_seconds)
@@ -231,7 +231,7 @@ def useful_share(
     check_from_zero("durable_seconds", durable_seconds)
     if mean_seconds == math.inf:
         return interval_seconds / (interval_seconds + save_seconds)
-    # Each whole cycle before an interruption counts: the chance of k of them is a geometric series.
+    # Each full cycle before an interruption counts: their number has a geometric distribution.
     cycle = (interval_seconds + save_seconds) / mean_seconds
     # exp(-cycle) / (1 - exp(-cycle)) is 1 / expm1(cycle), and cannot overflow.
     cycles_kept = math.exp(-cycle - durable_seconds / mean_seconds) / -math.expm1(-cycle)
@@ -239,11 +239,11 @@ def useful_share(
 
 
 def best_interval(save_seconds: float, mean_seconds: float) -> float:
-    """The work between two saves at which `useful_share` is greatest.
+    """The time between two saves that maximizes `useful_share`.
 
-    `young` and `daly` approximate this; here their error is removed, which is above 1 % only where
-    a save costs more than half the mean time. How long a save takes to become durable is not asked
-    for: it lowers the useful share by the same factor at every interval.
+    `young` and `daly` approximate this; their error is above 1% only if a save costs more than half
+    of the mean time. The time until a save is durable does not matter: it lowers the useful share
+    by the same factor at every interval.
     """
     ratio = _ratio(save_seconds, mean_seconds)
     if ratio == 0:
@@ -260,14 +260,14 @@ def best_interval(save_seconds: float, mean_seconds: float) -> float:
 
 
 def young(save_seconds: float, mean_seconds: float) -> float:
-    """Young's interval of 1974, good while a save is far shorter than the mean time."""
+    """Young's interval (1974), accurate if a save is much shorter than the mean time."""
     if _ratio(save_seconds, mean_seconds) == 0 and save_seconds == 0:
         return 0.0
     return math.sqrt(2 * save_seconds * mean_seconds)
 
 
 def daly(save_seconds: float, mean_seconds: float) -> float:
-    """Daly's interval of 2006: Young's, corrected for saves that are not short."""
+    """Daly's interval (2006): Young's, corrected for longer saves."""
     ratio = _ratio(save_seconds, mean_seconds)
     if ratio >= 2:
         return mean_seconds

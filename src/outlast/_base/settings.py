@@ -1,19 +1,22 @@
-"""One way to read a setting: the keyword beats the variable, which beats the default.
+"""Read a setting: the keyword argument beats the environment variable, which beats the default.
 
-A wrong value is refused with the name it was given under, before any work starts. The values here
-are named tuples, not data classes: `outlast exec` reads settings too, and importing dataclasses
-would double the time it takes to start.
+An invalid value is refused with the name it was given under, before any work starts. The values
+here are named tuples, not data classes: `outlast exec` reads settings too, and importing
+dataclasses would double the time it takes to start.
 """
 
 import math
 import os
-from collections.abc import Callable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from outlast.errors import SettingError
 
 _SECONDS_MAX = 1e8
 
+E = TypeVar("E", bound=Enum)
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -25,7 +28,7 @@ class Reading(NamedTuple, Generic[T_co]):
 
 
 class Setting(NamedTuple, Generic[T_co]):
-    """A keyword argument and its environment variable.
+    """A keyword argument and its environment variable; without a keyword, only the variable.
 
     `parse` takes what the user gave and raises `ValueError` with a sentence on what is expected.
     """
@@ -45,10 +48,10 @@ class Setting(NamedTuple, Generic[T_co]):
         *,
         given_as: str | None = None,
     ) -> Reading[T_co]:
-        """The value to use. `given_as` names the place of `given`, if it is not the keyword."""
+        """The value to use. `given_as` names the source of `given`, if it is not the keyword."""
         if given is not None:
             return self._parsed(given, given_as or f"keyword {self.keyword}")
-        # Manifests often carry an empty variable where nothing is meant.
+        # Manifests often set an empty variable to mean nothing.
         if text := environ.get(self.variable, "").strip():
             return self._parsed(text, f"variable {self.variable}")
         return Reading(value=self.default, source="default")
@@ -59,35 +62,66 @@ class Setting(NamedTuple, Generic[T_co]):
         except ValueError as error:
             raise SettingError(
                 f"The {source} is {given!r}. {error}", hint=self.hint, source=source
-            ) from error
+            ) from None
+
+
+def setting(
+    keyword: str,
+    parse: Callable[[object], T],
+    default: T,
+    *,
+    meaning: str,
+    hint: str,
+    variable: str | None = None,
+    default_text: str | None = None,
+) -> Setting[T]:
+    """A setting whose variable and default text follow from the rest, unless they are given."""
+    return Setting(
+        keyword=keyword,
+        variable=variable or f"OUTLAST_{keyword.upper()}",
+        default=default,
+        default_text=_text(default) if default_text is None else default_text,
+        parse=parse,
+        meaning=meaning,
+        hint=hint,
+    )
+
+
+def read_settings(
+    settings: Iterable[Setting[object]],
+    given: Mapping[str, object],
+    environ: Mapping[str, str] = os.environ,
+) -> dict[str, Any]:
+    """The values of several settings by keyword: what a class of settings is built from."""
+    return {one.keyword: one.read(given.get(one.keyword), environ).value for one in settings}
 
 
 def text_of(what: str) -> Callable[[object], str]:
-    """Text, whatever it says. `what` opens the refusal, such as "A URL"."""
+    """Any text. `what` names it in the error, such as "A URL"."""
 
     def parse(given: object) -> str:
         if not isinstance(given, str):
-            raise ValueError(f"{what} is expected.")
+            raise ValueError(f"Expected {_uncapitalized(what)}.")
         return given
 
     return parse
 
 
 def count_of(what: str) -> Callable[[object], int]:
-    """A number from 1. `what` opens the refusal, such as "A whole number of steps"."""
+    """A number from 1. `what` names it in the error, such as "A whole number of steps"."""
 
     def parse(given: object) -> int:
         if isinstance(given, str) and given.isdecimal() and given.isascii():
             given = int(given)
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-            raise ValueError(f"{what} from 1 is expected.")
+            raise ValueError(f"Expected {_uncapitalized(what)}, at least 1.")
         return int(given)
 
     return parse
 
 
 def whole_number_to(most: int, what: str) -> Callable[[object], int]:
-    """A number from 0 to `most`. `what` opens the refusal, such as "A port"."""
+    """A number from 0 to `most`. `what` names it in the error, such as "A port"."""
 
     def parse(given: object) -> int:
         try:
@@ -95,35 +129,70 @@ def whole_number_to(most: int, what: str) -> Callable[[object], int]:
         except ValueError:
             number = -1
         if not 0 <= number <= most:
-            raise ValueError(f"{what} is a whole number from 0 to {most}.")
+            raise ValueError(f"Expected {_uncapitalized(what)} from 0 to {most}.")
         return number
 
     return parse
 
 
+def choice_of(kind: type[E]) -> Callable[[object], E]:
+    """One of the values of an enumeration of texts."""
+
+    def parse(given: object) -> E:
+        try:
+            return kind(given)
+        except ValueError:
+            choices = " or ".join(repr(str(one)) for one in kind)
+            raise ValueError(f"Expected {choices}.") from None
+
+    return parse
+
+
+def flag(given: object) -> bool:
+    """A bool, or its text in a variable: 1 or 0, true or false."""
+    if isinstance(given, bool):
+        return given
+    text = given.lower() if isinstance(given, str) else given
+    if text not in ("0", "1", "true", "false"):
+        raise ValueError("Expected 1, 0, true or false.")
+    return text in ("1", "true")
+
+
 def positive_seconds(given: object) -> float:
-    seconds = _number(given)
+    seconds = _seconds(given)
     if seconds <= 0:
-        raise ValueError("A number of seconds above 0 is expected.")
+        raise ValueError("Expected a number of seconds above 0.")
     return seconds
 
 
 def seconds_from_zero(given: object) -> float:
-    seconds = _number(given)
+    seconds = _seconds(given)
     if seconds < 0:
-        raise ValueError("A number of seconds from 0 is expected.")
+        raise ValueError("Expected a number of seconds, at least 0.")
     return seconds
 
 
-def _number(given: object) -> float:
+def _seconds(given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float | str):
-        raise ValueError("A number of seconds is expected.")
+        raise ValueError("Expected a number of seconds.")
     try:
         number = float(given)
     except OverflowError:
         number = math.inf
     except ValueError:
-        raise ValueError("A number of seconds is expected, without a unit.") from None
+        raise ValueError("Expected a number of seconds, without a unit.") from None
     if math.isnan(number) or abs(number) > _SECONDS_MAX:
-        raise ValueError(f"A number of seconds up to {_SECONDS_MAX:,.0f} is expected.")
+        raise ValueError(f"Expected a number of seconds, at most {_SECONDS_MAX:,.0f}.")
     return number
+
+
+def _uncapitalized(what: str) -> str:
+    return what[:1].lower() + what[1:]
+
+
+def _text(default: object) -> str:
+    if isinstance(default, bool):
+        return str(int(default))
+    if default is None or default == "":
+        return "none"
+    return f"{default:g}" if isinstance(default, float) else str(default)

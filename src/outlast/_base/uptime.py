@@ -1,6 +1,6 @@
-"""A clock that all processes of a machine share and that nobody can move.
+"""A clock that all processes of a machine share and that cannot be set.
 
-It counts from the boot, so it means something only together with `boot_id`.
+It counts from the boot, so it is only meaningful together with `boot_id`.
 """
 
 import subprocess
@@ -8,20 +8,20 @@ import time
 from functools import cache
 from pathlib import Path
 
-# Linux counts the time asleep here only; elsewhere the monotonic clock does.
+# Linux counts suspended time only in this clock; elsewhere the monotonic clock includes it.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _BOOT_ID_COMMAND = ("sysctl", "-n", "kern.bootsessionuuid")
 
 
 def uptime_seconds() -> float:
-    """Seconds since the boot, the same for every process of the machine."""
+    """Seconds since the boot, the same for all processes of the machine."""
     return time.clock_gettime(_CLOCK)
 
 
 @cache
 def boot_id() -> str:
-    """The name of this boot: another one after every start of the machine."""
+    """The id of this boot; it changes whenever the machine restarts."""
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:

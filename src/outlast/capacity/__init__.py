@@ -1,6 +1,6 @@
-"""Planning: what a workload is, which capacity suits it, what that costs.
+"""Planning: workload files, prices, the simulation and the choice of a tier.
 
-Names load on first use, so that what needs the simulation alone does not load pydantic.
+Names load on first use, so that using only the simulation does not load pydantic.
 """
 
 from importlib import import_module
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from outlast.capacity.errors import PlanningPackageMissing, WorkloadError
-    from outlast.capacity.tier import TierChoice, choose_tier_by_rule
+    from outlast.capacity.planning.tier_rules import TierChoice, choose_tier_by_rule
     from outlast.capacity.vocabulary import Kind, Tier
-    from outlast.capacity.workload import Workload
+    from outlast.capacity.workload.file import Workload
 
 __all__ = [
     "Kind",
@@ -26,10 +26,10 @@ _HOMES = {
     "Kind": "outlast.capacity.vocabulary",
     "PlanningPackageMissing": "outlast.capacity.errors",
     "Tier": "outlast.capacity.vocabulary",
-    "TierChoice": "outlast.capacity.tier",
-    "Workload": "outlast.capacity.workload",
+    "TierChoice": "outlast.capacity.planning.tier_rules",
+    "Workload": "outlast.capacity.workload.file",
     "WorkloadError": "outlast.capacity.errors",
-    "choose_tier_by_rule": "outlast.capacity.tier",
+    "choose_tier_by_rule": "outlast.capacity.planning.tier_rules",
 }
 
 # Hidden from type checkers, which would take it to mean that every name exists.

@@ -1,12 +1,13 @@
-"""What can go wrong while planning."""
+"""Errors of workload files and planning."""
 
 from outlast.errors import OutlastError
+from outlast.yamltext.errors import PlanningPackageMissing as PlanningPackageMissing
 
 
-class WorkloadError(OutlastError):
-    """A workload file cannot be used. `file`, `line` and `column` say where, counted from 1.
+class InputFileError(OutlastError):
+    """A file given by the user is invalid. `file`, `line` and `column` locate the problem, from 1.
 
-    `line` and `column` are None where no place in the file is to blame.
+    They are None if the problem has no such position.
     """
 
     def __init__(
@@ -14,7 +15,7 @@ class WorkloadError(OutlastError):
         message: str,
         *,
         hint: str | None = None,
-        file: str,
+        file: str | None = None,
         line: int | None = None,
         column: int | None = None,
     ) -> None:
@@ -24,12 +25,5 @@ class WorkloadError(OutlastError):
         self.column = column
 
 
-class PlanningPackageMissing(OutlastError):
-    """Planning needs a package that is not installed."""
-
-    def __init__(self, package: str) -> None:
-        super().__init__(
-            f"Workload files and manifests need {package}, which is not installed.",
-            hint="Run: pip install 'outlast[plan]'",
-        )
-        self.package = package
+class WorkloadError(InputFileError):
+    """A workload file is invalid."""

@@ -1,10 +1,10 @@
-"""The words that a workload file chooses from."""
+"""The enumerations of a workload file."""
 
 from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a workload does."""
+    """The kind of a workload."""
 
     TRAINING = "training"
     SWEEP = "sweep"
@@ -14,7 +14,7 @@ class Kind(StrEnum):
 
 
 class Tier(StrEnum):
-    """How capacity is bought. `AUTO` leaves the choice to the rules and the plan."""
+    """How capacity is bought. With `AUTO`, the rules and the plan choose."""
 
     AUTO = "auto"
     SPOT = "spot"
@@ -24,14 +24,14 @@ class Tier(StrEnum):
 
 
 class ClusterMode(StrEnum):
-    """Who looks after the nodes."""
+    """Whether the user (standard) or Google (autopilot) manages the nodes."""
 
     STANDARD = "standard"
     AUTOPILOT = "autopilot"
 
 
 class StorageKind(StrEnum):
-    """How a checkpoint reaches its place: by the store's API, a mounted bucket or a claim."""
+    """How Pods access checkpoints: an object store API, a mounted bucket or a volume claim."""
 
     OBJECT = "object"
     FUSE = "fuse"
@@ -39,21 +39,21 @@ class StorageKind(StrEnum):
 
 
 class AccessMode(StrEnum):
-    """Who may mount a claim at the same time."""
+    """How many nodes may mount a claim at the same time."""
 
     READ_WRITE_ONCE = "ReadWriteOnce"
     READ_WRITE_MANY = "ReadWriteMany"
 
 
 class AlertStack(StrEnum):
-    """Which objects carry the alerts: Google's managed Prometheus, or the operator's."""
+    """Who evaluates the alerts: Google Managed Prometheus (gmp) or the Prometheus operator."""
 
     GMP = "gmp"
     OPERATOR = "operator"
 
 
 class TaintEffect(StrEnum):
-    """What a taint does to Pods that do not tolerate it."""
+    """The effect of a taint on Pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"

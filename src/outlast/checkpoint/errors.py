@@ -1,4 +1,4 @@
-"""What can go wrong with a checkpoint."""
+"""The errors of checkpoints."""
 
 from outlast.errors import OutlastError
 
@@ -8,30 +8,61 @@ class CheckpointError(OutlastError):
 
 
 class UnsupportedState(CheckpointError, TypeError):
-    """The state holds something that cannot be written without running code at resume."""
+    """The state contains something that could only be restored by running stored code."""
 
 
 class StateMismatch(CheckpointError):
-    """The checkpoint does not fit the state. `differences` lists every place."""
+    """The checkpoint does not match the state. `differences` lists all of them."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        differences: tuple[str, ...],
+        hint: str = "Build the same state as the run that saved it, or use another URL.",
+    ) -> None:
+        super().__init__("\n  ".join([message, *differences]), hint=hint)
+        self.differences = differences
+
+
+class RestoreMismatch(CheckpointError):
+    """The restored state differs from the saved one. `differences` lists all of them."""
 
     def __init__(self, message: str, *, differences: tuple[str, ...]) -> None:
         super().__init__(
             "\n  ".join([message, *differences]),
-            hint="Build the same state as the run that saved it, or give this run another URL.",
+            hint="Make load_state_dict restore everything that state_dict returns. "
+            "To resume anyway, set OUTLAST_COMPARE_RESTORED=0.",
+        )
+        self.differences = differences
+
+
+class UnresumableState(CheckpointError):
+    """The state has changed so that a new process cannot resume it. `differences` lists how."""
+
+    def __init__(self, message: str, *, differences: tuple[str, ...]) -> None:
+        super().__init__(
+            "\n  ".join([message, *differences]),
+            hint="Build the state with its final keys, shapes and types before the run starts, for "
+            "example with jnp.asarray. Use None for values that are added later.",
         )
         self.differences = differences
 
 
 class CheckpointCorrupt(CheckpointError):
-    """Bytes of a checkpoint are missing or not what was written."""
+    """A checkpoint is damaged, incomplete or not trusted."""
 
 
 class NothingVerifies(CheckpointError):
-    """There are checkpoints, but none of them can be read back whole."""
+    """There are checkpoints, but none of them can be read completely."""
+
+
+class CheckpointsMissing(CheckpointError):
+    """The run has saved checkpoints before, but all of them are gone."""
 
 
 class Fenced(CheckpointError):
-    """The attempt `newer_attempt` of this run has started, so this one must stop."""
+    """A newer attempt of this run, `newer_attempt`, has started, so this one must stop."""
 
     def __init__(self, message: str, *, hint: str, newer_attempt: int) -> None:
         super().__init__(message, hint=hint)

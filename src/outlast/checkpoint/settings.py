@@ -1,20 +1,32 @@
-"""The settings of a run's checkpoints: their names, what they take and what they mean."""
+"""The options of a run's checkpoints: each with its type, environment variable and meaning."""
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Any, Self, TypedDict
 
 from outlast._base.interval import IntervalPolicy
-from outlast._base.settings import Setting, count_of, positive_seconds, seconds_from_zero, text_of
-from outlast.checkpoint.catalogue import Retention
+from outlast._base.options import settings_of
+from outlast._base.settings import (
+    Reading,
+    Setting,
+    choice_of,
+    count_of,
+    flag,
+    positive_seconds,
+    seconds_from_zero,
+    setting,
+    text_of,
+)
+from outlast.checkpoint.format.keys import KEY_FILE
+from outlast.checkpoint.runs.inventory import Retention
 from outlast.errors import SettingError
 
 
 class OnError(StrEnum):
-    """What a save that failed means for the loop."""
+    """What a failed save means for the loop."""
 
     RAISE = "raise"
     WARN = "warn"
@@ -23,14 +35,14 @@ class OnError(StrEnum):
 def _parse_share(given: object) -> float:
     share = _number(given)
     if not 0 <= share <= 1:
-        raise ValueError("A share from 0 to 1 is expected.")
+        raise ValueError("Expected a share from 0 to 1.")
     return share
 
 
 def _parse_weight(given: object) -> float:
     weight = _number(given)
     if not 0 < weight < math.inf:
-        raise ValueError("A number above 0 is expected.")
+        raise ValueError("Expected a number above 0.")
     return weight
 
 
@@ -41,189 +53,202 @@ def _number(given: object) -> float:
         return math.nan
 
 
-def _parse_on_error(given: object) -> OnError:
-    try:
-        return OnError(given)  # type: ignore[arg-type]  # anything else is refused by it
-    except ValueError:
-        raise ValueError("Expected is 'raise' or 'warn'.") from None
-
-
-RUN_URL = Setting(
-    keyword="url",
+RUN_URL = setting(
+    "url",
+    text_of("A folder or a URL"),
+    "",
     variable="OUTLAST_RUN_URL",
-    default="",
     default_text="`CHECKPOINT_DIR`, if set",
-    parse=text_of("A folder or a URL"),
-    meaning="Where a run keeps its checkpoints. An indexed Job appends its index.",
+    meaning="Where a run stores its checkpoints. An indexed Job appends its index.",
     hint="Give a folder, or a URL such as gs://bucket/run.",
 )
-EVERY_STEPS: Setting[int | None] = Setting(
-    keyword="every_steps",
-    variable="OUTLAST_EVERY_STEPS",
-    default=None,
-    default_text="`CHECKPOINT_INTERVAL`, if set",
-    parse=count_of("A whole number of steps"),
-    meaning="Save after every so many steps. A save waits for the one before.",
-    hint="Give a whole number of steps, for example 500.",
-)
-EVERY_SECONDS: Setting[float | None] = Setting(
-    keyword="every_seconds",
-    variable="OUTLAST_EVERY_SECONDS",
-    default=None,
-    default_text="found from what saves cost",
-    parse=positive_seconds,
-    meaning="Save at the first step after so many seconds.",
-    hint="Give a number of seconds, for example 300.",
-)
-KEEP_LAST = Setting(
-    keyword="keep_last",
-    variable="OUTLAST_KEEP_LAST",
-    default=3,
-    default_text="3",
-    parse=count_of("A whole number of checkpoints"),
-    meaning="How many of the newest checkpoints to keep.",
-    hint="Give a whole number of checkpoints; the newest is always kept.",
-)
-KEEP_EVERY: Setting[int | None] = Setting(
-    keyword="keep_every",
-    variable="OUTLAST_KEEP_EVERY",
-    default=None,
-    default_text="none",
-    parse=count_of("A whole number of steps"),
-    meaning="Keep the checkpoints of every so many steps for ever.",
-    hint="Give a whole number of steps, for example 10000.",
-)
-ON_ERROR = Setting(
-    keyword="on_error",
-    variable="OUTLAST_ON_ERROR",
-    default=OnError.RAISE,
-    default_text="raise",
-    parse=_parse_on_error,
-    meaning="What a failed save means: `raise` at the next step, or `warn` and go on.",
-    hint="Give raise or warn.",
-)
-MEMORY_BYTES_MAX: Setting[int | None] = Setting(
-    keyword="memory_bytes_max",
-    variable="OUTLAST_MEMORY_BYTES_MAX",
-    default=None,
-    default_text="80 % of what is free",
-    parse=count_of("A whole number of bytes"),
-    meaning="Memory for the copy of the state. A larger state is saved in waves.",
-    hint="Give a whole number of bytes, for example 4000000000.",
-)
-FLOOR_SECONDS = Setting(
-    keyword="floor_seconds",
-    variable="OUTLAST_FLOOR_SECONDS",
-    default=10.0,
-    default_text="10",
-    parse=seconds_from_zero,
-    meaning="The automatic interval is never shorter.",
-    hint="Give a number of seconds, for example 30.",
-)
-CEILING_SECONDS = Setting(
-    keyword="ceiling_seconds",
-    variable="OUTLAST_CEILING_SECONDS",
-    default=3600.0,
-    default_text="3600",
-    parse=positive_seconds,
-    meaning="The automatic interval is never longer.",
-    hint="Give a number of seconds, for example 900.",
-)
-PRIOR_MEAN_SECONDS = Setting(
-    keyword="prior_mean_seconds",
-    variable="OUTLAST_PRIOR_MEAN_SECONDS",
-    default=10800.0,
-    default_text="10800",
-    parse=positive_seconds,
-    meaning="The time between interruptions that is assumed until some were seen.",
-    hint="Give a number of seconds, for example 10800 for three hours.",
-)
-PRIOR_UNANNOUNCED_SHARE = Setting(
-    keyword="prior_unannounced_share",
-    variable="OUTLAST_PRIOR_UNANNOUNCED_SHARE",
-    default=0.5,
-    default_text="0.5",
-    parse=_parse_share,
-    meaning="The share of these that comes without a notice.",
-    hint="Give a share from 0 to 1.",
-)
-PRIOR_WEIGHT = Setting(
-    keyword="prior_weight",
-    variable="OUTLAST_PRIOR_WEIGHT",
-    default=1.0,
-    default_text="1",
-    parse=_parse_weight,
-    meaning="How many interruptions seen that assumption outweighs; more if it was learned.",
-    hint="Give a number above 0, for example 10 for a mean that `outlast learn` found.",
-)
 
-RUN_SETTINGS: tuple[Setting[object], ...] = (
-    RUN_URL,
-    EVERY_STEPS,
-    EVERY_SECONDS,
-    KEEP_LAST,
-    KEEP_EVERY,
-    ON_ERROR,
-    MEMORY_BYTES_MAX,
-    FLOOR_SECONDS,
-    CEILING_SECONDS,
-    PRIOR_MEAN_SECONDS,
-    PRIOR_UNANNOUNCED_SHARE,
-    PRIOR_WEIGHT,
-)
+
+class CheckpointOptions(TypedDict, total=False):
+    """The options of `Checkpointer` and `Run`. None means the variable or else the default."""
+
+    every_steps: Annotated[
+        int | None,
+        setting(
+            "every_steps",
+            count_of("A whole number of steps"),
+            None,
+            default_text="`CHECKPOINT_INTERVAL`, if set",
+            meaning="Save every this many steps. A save waits for the previous one.",
+            hint="Give a whole number of steps, for example 500.",
+        ),
+    ]
+    every_seconds: Annotated[
+        float | None,
+        setting(
+            "every_seconds",
+            positive_seconds,
+            None,
+            default_text="automatic, from the cost of saves",
+            meaning="Save at the first step after this many seconds.",
+            hint="Give a number of seconds, for example 300.",
+        ),
+    ]
+    keep_last: Annotated[
+        int | None,
+        setting(
+            "keep_last",
+            count_of("A whole number of checkpoints"),
+            3,
+            meaning="How many of the newest checkpoints to keep.",
+            hint="Give a whole number of checkpoints; the newest is always kept.",
+        ),
+    ]
+    keep_every: Annotated[
+        int | None,
+        setting(
+            "keep_every",
+            count_of("A whole number of steps"),
+            None,
+            meaning="Never delete checkpoints at multiples of this many steps.",
+            hint="Give a whole number of steps, for example 10000.",
+        ),
+    ]
+    on_error: Annotated[
+        str | None,
+        setting(
+            "on_error",
+            choice_of(OnError),
+            OnError.RAISE,
+            meaning="What to do if a save fails: `raise` at the next step, or `warn` and continue.",
+            hint="Give raise or warn.",
+        ),
+    ]
+    memory_bytes_max: Annotated[
+        int | None,
+        setting(
+            "memory_bytes_max",
+            count_of("A whole number of bytes"),
+            None,
+            default_text="80% of the free memory",
+            meaning="Memory limit for the copy of the state. A larger state is saved in parts.",
+            hint="Give a whole number of bytes, for example 4000000000.",
+        ),
+    ]
+    compare_restored: Annotated[
+        bool | None,
+        setting(
+            "compare_restored",
+            flag,
+            True,
+            meaning="Compare the restored state with the checkpoint before the first step.",
+            hint="Give 1 or 0. With 0, errors of load_state_dict go unnoticed.",
+        ),
+    ]
+    floor_seconds: Annotated[
+        float | None,
+        setting(
+            "floor_seconds",
+            seconds_from_zero,
+            10.0,
+            meaning="The shortest automatic interval.",
+            hint="Give a number of seconds, for example 30.",
+        ),
+    ]
+    ceiling_seconds: Annotated[
+        float | None,
+        setting(
+            "ceiling_seconds",
+            positive_seconds,
+            3600.0,
+            meaning="The longest automatic interval.",
+            hint="Give a number of seconds, for example 900.",
+        ),
+    ]
+    prior_mean_seconds: Annotated[
+        float | None,
+        setting(
+            "prior_mean_seconds",
+            positive_seconds,
+            10800.0,
+            meaning="The time between interruptions to assume before any were observed.",
+            hint="Give a number of seconds, for example 10800 for three hours.",
+        ),
+    ]
+    prior_unannounced_share: Annotated[
+        float | None,
+        setting(
+            "prior_unannounced_share",
+            _parse_share,
+            0.5,
+            meaning="The share of these interruptions that come without a notice.",
+            hint="Give a share from 0 to 1.",
+        ),
+    ]
+    prior_weight: Annotated[
+        float | None,
+        setting(
+            "prior_weight",
+            _parse_weight,
+            1.0,
+            meaning="How many observed interruptions that assumption counts as.",
+            hint="Give a number above 0, for example 10 for a mean that `outlast learn` found.",
+        ),
+    ]
+    may_pickle: Collection[str] | None
+    """Parts of the state that may be pickled and, at resume, unpickled, by path: "model.extra"."""
+
+
+_SETTINGS = settings_of(CheckpointOptions)
+
+RUN_SETTINGS: tuple[Setting[object], ...] = (RUN_URL, *_SETTINGS.values(), KEY_FILE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SaveSettings:
-    """The settings of one checkpointer, checked."""
+    """The options of one checkpointer, read and checked."""
 
     policy: IntervalPolicy
     retention: Retention
     on_error: OnError
     memory_bytes_max: int | None
+    compare_restored: bool
 
     @classmethod
-    def read(cls, given: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Self:
-        floor = FLOOR_SECONDS.read(given.get("floor_seconds"), environ)
-        ceiling = CEILING_SECONDS.read(given.get("ceiling_seconds"), environ)
-        if floor.value > ceiling.value:
-            raise SettingError(
-                f"The floor of {floor.value:g} s ({floor.source}) is above the ceiling of "
-                f"{ceiling.value:g} s ({ceiling.source}).",
-                hint=f"Lower {FLOOR_SECONDS.variable} or raise {CEILING_SECONDS.variable}.",
-                source=floor.source,
-            )
-        every_steps, every_seconds = _fixed_interval(given, environ)
-        share = given.get("prior_unannounced_share")
+    def read(cls, given: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Self:
+        """Read `CheckpointOptions`. Raises `SettingError`."""
+        readings = _interval_readings(given, environ)
+        for name, one in _SETTINGS.items():
+            if name not in readings:
+                readings[name] = one.read(given.get(name), environ)
+        _check_bounds(readings["floor_seconds"], readings["ceiling_seconds"])
+        values = {name: reading.value for name, reading in readings.items()}
         return cls(
-            policy=IntervalPolicy(
-                every_steps=every_steps,
-                every_seconds=every_seconds,
-                floor_seconds=floor.value,
-                ceiling_seconds=ceiling.value,
-                prior_mean_seconds=PRIOR_MEAN_SECONDS.read(
-                    given.get("prior_mean_seconds"), environ
-                ).value,
-                prior_unannounced_share=PRIOR_UNANNOUNCED_SHARE.read(share, environ).value,
-                prior_weight=PRIOR_WEIGHT.read(given.get("prior_weight"), environ).value,
-            ),
-            retention=Retention(
-                keep_last=KEEP_LAST.read(given.get("keep_last"), environ).value,
-                keep_every=KEEP_EVERY.read(given.get("keep_every"), environ).value,
-            ),
-            on_error=ON_ERROR.read(given.get("on_error"), environ).value,
-            memory_bytes_max=MEMORY_BYTES_MAX.read(given.get("memory_bytes_max"), environ).value,
+            policy=IntervalPolicy(**_fields_of(IntervalPolicy, values)),
+            retention=Retention(**_fields_of(Retention, values)),
+            on_error=values["on_error"],
+            memory_bytes_max=values["memory_bytes_max"],
+            compare_restored=values["compare_restored"],
         )
 
 
-def _fixed_interval(
-    given: Mapping[str, object], environ: Mapping[str, str]
-) -> tuple[int | None, float | None]:
-    """The steps or the seconds that the interval is fixed at; neither if it is automatic."""
+def _fields_of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: values[field.name] for field in fields(kind)}
+
+
+def _check_bounds(floor: Reading[float], ceiling: Reading[float]) -> None:
+    if floor.value > ceiling.value:
+        raise SettingError(
+            f"The floor of {floor.value:g} s ({floor.source}) is above the ceiling of "
+            f"{ceiling.value:g} s ({ceiling.source}).",
+            hint="Lower OUTLAST_FLOOR_SECONDS or raise OUTLAST_CEILING_SECONDS.",
+            source=floor.source,
+        )
+
+
+def _interval_readings(
+    given: Mapping[str, Any], environ: Mapping[str, str]
+) -> dict[str, Reading[Any]]:
+    """The steps or seconds of a fixed interval. A keyword for one hides the variables of both."""
     if given.get("every_steps") is not None or given.get("every_seconds") is not None:
         environ = {}
-    steps = EVERY_STEPS.read(given.get("every_steps"), environ)
-    seconds = EVERY_SECONDS.read(given.get("every_seconds"), environ)
+    steps = _SETTINGS["every_steps"].read(given.get("every_steps"), environ)
+    seconds = _SETTINGS["every_seconds"].read(given.get("every_seconds"), environ)
     if steps.value is not None and seconds.value is not None:
         raise SettingError(
             f"The interval is fixed twice: at {steps.value} steps ({steps.source}) and at "
@@ -233,6 +258,6 @@ def _fixed_interval(
         )
     if steps.value is None and seconds.value is None:
         # The name that many guides and manifests use.
-        common = EVERY_STEPS._replace(variable="CHECKPOINT_INTERVAL")
-        return common.read(environ=environ).value, None
-    return steps.value, seconds.value
+        common = _SETTINGS["every_steps"]._replace(variable="CHECKPOINT_INTERVAL")
+        steps = common.read(environ=environ)
+    return {"every_steps": steps, "every_seconds": seconds}

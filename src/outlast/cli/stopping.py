@@ -1,4 +1,4 @@
-"""Leave by an exception when told to stop, so that everything is cleared up, and only once."""
+"""Turn stop signals into an exception, so that a command cleans up, and does so only once."""
 
 import contextlib
 import signal
@@ -9,13 +9,13 @@ from types import FrameType
 @contextlib.contextmanager
 def clearing_up_on_signals() -> Iterator[None]:
     """Within the block, SIGINT, SIGTERM and SIGHUP raise `SystemExit`; a second one is ignored."""
-    # What nohup or a shell has had ignored stays so.
+    # Signals that nohup or a shell set to be ignored stay ignored.
     numbers = [
         number
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(number) is not signal.SIG_IGN
     ]
-    # A parent that ignores its children's ends would have us ignore them too.
+    # A parent that ignores SIGCHLD passes that on to its children.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def leave(number: int, _: FrameType | None) -> None:
@@ -25,6 +25,6 @@ def clearing_up_on_signals() -> Iterator[None]:
 
     before = [signal.signal(number, leave) for number in numbers]
     yield
-    # Not after an exception: the process is on its way out, and nobody may disturb that.
+    # Not after an exception: the process is exiting, and nothing may interrupt that.
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)

@@ -1,1 +1,1 @@
-"""Hears that this process will be ended, knows until when it may live, and leaves in time."""
+"""Receive the notice that this process will be stopped, track its deadline, and exit in time."""

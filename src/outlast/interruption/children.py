@@ -1,4 +1,4 @@
-"""Keeps helper processes alive while their parent finishes its work."""
+"""Keep helper processes alive while their parent finishes its work."""
 
 import os
 import signal
@@ -9,20 +9,20 @@ _CHECK_SECONDS = 1.0
 
 
 def shield_worker(_worker_id: int = 0) -> None:
-    """Make this worker process outlive the signals that are meant for its parent.
+    """Shield this worker process from signals that are meant for its parent.
 
-    An eviction signals the whole process group, and a data-loader worker that dies first takes the
-    parent's final save with it. Pass this as `worker_init_fn` of a torch `DataLoader` or as
-    `initializer` of a process pool. What the parent itself sends still ends the worker, as
-    `terminate()` must, and a worker whose parent is gone is shielded no longer. Handlers that the
-    worker installed itself are left alone. Programs that the worker starts inherit the shield.
+    An eviction signals the entire process group, and if a data-loader worker dies first, the
+    parent's final save fails. Pass this as `worker_init_fn` of a torch `DataLoader` or as
+    `initializer` of a process pool. Signals sent by the parent itself still stop the worker, as
+    `terminate()` must, and the shield ends when the parent is gone. Handlers that the worker
+    installed are kept. Programs that the worker starts inherit the shield.
     """
     numbers = [
         number
         for number in _NOTICES
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
     ]
-    # Blocked signals wait to be fetched, and only fetching one tells who sent it.
+    # Blocked signals stay pending, and only fetching one shows who sent it.
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     threading.Thread(
         target=_sort_signals, args=(numbers, os.getppid()), name="outlast-shield", daemon=True

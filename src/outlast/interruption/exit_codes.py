@@ -1,4 +1,4 @@
-"""Which exit code tells the truth. Pure; docs/explanation/exit-codes.md gives the reasons."""
+"""Choose the exit code. Pure; docs/explanation/exit-codes.md gives the reasons."""
 
 FINISHED = 0
 INTERRUPTED = 75
@@ -8,12 +8,17 @@ KEYBOARD = 130
 def interrupted_code(
     *, explicit: int | None, by_keyboard: bool, in_pod: bool, cut_off: bool
 ) -> int:
-    """The code to leave with after a notice.
+    """The exit code after a notice.
 
-    `cut_off` means that the work did not come to a clean stop, which is never a success.
+    `cut_off` means that the work did not stop cleanly, which is never a success.
     """
     if explicit is not None:
         return explicit
     if by_keyboard:
         return KEYBOARD
     return INTERRUPTED if in_pod or cut_off else FINISHED
+
+
+def claims_success(error: BaseException | None) -> bool:
+    """Whether this exception, uncaught, ends the process with the code of finished work."""
+    return isinstance(error, SystemExit) and error.code in (None, FINISHED)

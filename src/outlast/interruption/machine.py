@@ -1,4 +1,4 @@
-"""What this machine tells about itself without anyone being asked over a network."""
+"""Facts about this machine that are known without a network request."""
 
 import os
 import time
@@ -13,9 +13,9 @@ def in_pod(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def google_metadata_host(product_name: str = "/sys/class/dmi/id/product_name") -> str | None:
-    """The address of the metadata server on a machine of Compute Engine; elsewhere None.
+    """The address of the metadata server on a Compute Engine VM; None elsewhere.
 
-    The firmware's product name decides, so that on other machines not even a packet is sent.
+    Decided by the firmware's product name, so that no packet is sent on other machines.
     """
     try:
         # Not pathlib, whose import would add a quarter to the start of `outlast exec`.
@@ -27,5 +27,5 @@ def google_metadata_host(product_name: str = "/sys/class/dmi/id/product_name") -
 
 
 def seconds_since_boot() -> float:
-    # Linux keeps time spent suspended apart; elsewhere the monotonic clock is the nearest there is.
+    # Linux counts suspended time only in this clock; elsewhere the monotonic clock is closest.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -1,19 +1,22 @@
-"""Listens to the Compute Engine metadata server for preemption and maintenance.
+"""Poll the Compute Engine metadata server for preemption and maintenance.
 
-Each event has its own long poll in its own thread. Nothing the server does ends more than that:
-it is asked again after a pause that grows, and a server that never answered is given up.
+Each event has its own long poll in its own thread. After a failure the poll is repeated with
+exponential backoff. A server that never answers is given up.
 """
 
-import contextlib
-import logging
-import socket
 import threading
 import time
 from collections.abc import Callable
-from http.client import HTTPConnection, HTTPException
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-log = logging.getLogger(__name__)
+from outlast._base.http import RequestErrors, Response, connection_to, cut_off, get
+from outlast._base.logs import get_logger
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+log = get_logger(__name__)
 
 PREEMPTED = "instance/preempted"
 MAINTENANCE = "instance/maintenance-event"
@@ -28,11 +31,11 @@ _JOIN_SECONDS_MAX = 1.0
 
 
 class NoSuchPath(Exception):
-    """The server answers, but does not serve this path (as GKE's own server may not)."""
+    """The server answers, but does not have this path (such as GKE's metadata server)."""
 
 
 class MetadataPoll:
-    """Calls `on_value` with each new value of one path, from a thread of its own."""
+    """Calls `on_value` with each new value of one path, from its own thread."""
 
     def __init__(self, host: str, path: str, on_value: Callable[[str], object]) -> None:
         self._host = host
@@ -48,12 +51,9 @@ class MetadataPoll:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop asking. A request under way is cut off."""
+        """Stop polling. A pending request is aborted."""
         self._stop.set()
-        connection = self._connection
-        if connection is not None and connection.sock is not None:
-            with contextlib.suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        cut_off(self._connection)
         self._thread.join(_JOIN_SECONDS_MAX)
 
     def _run(self) -> None:
@@ -65,13 +65,13 @@ class MetadataPoll:
             try:
                 new_value, etag = self._ask(etag)
             except NoSuchPath:
-                log.debug("The metadata server at %s has no %s.", self._host, self._path)
+                log.debug("The metadata server at %s does not have %s.", self._host, self._path)
                 return
-            except (OSError, HTTPException, ValueError) as error:
+            except RequestErrors as error:
                 failures += 1
-                log.debug("Asking %s for %s failed: %r", self._host, self._path, error)
+                log.debug("Requesting %s from %s failed: %r", self._path, self._host, error)
                 if value is None and failures >= _TRIES_BEFORE_FIRST_ANSWER:
-                    log.info("No metadata server at %s: %s is not watched.", self._host, self._path)
+                    log.info("No metadata server at %s; not watching %s.", self._host, self._path)
                     return
                 etag = None
             else:
@@ -79,12 +79,12 @@ class MetadataPoll:
                 if new_value != value:
                     value = new_value
                     self._on_value(value)
-            # A server that does not wait must not be asked in a tight circle.
+            # Do not poll in a tight loop if the server answers immediately.
             pause = pause_seconds(failures) - (time.monotonic() - started)
             self._stop.wait(max(0.0, pause))
 
     def _ask(self, etag: str | None) -> tuple[str, str | None]:
-        """The value now, or, given the tag of the last one, once it has changed."""
+        """The current value; with the ETag of the last one, the next different value."""
         query = ""
         answer_seconds = _ANSWER_SECONDS_MAX
         if etag is not None:
@@ -92,37 +92,35 @@ class MetadataPoll:
             query = "?" + urlencode(
                 {"wait_for_change": "true", "last_etag": etag, "timeout_sec": _POLL_SECONDS}
             )
-        connection = HTTPConnection(self._host, timeout=_ANSWER_SECONDS_MAX)
-        self._connection = connection
+        connection = self._connection = connection_to(self._host)
         try:
-            connection.connect()
-            connection.sock.settimeout(answer_seconds)
-            if self._stop.is_set():
-                raise OSError("closed")
-            path = f"/computeMetadata/v1/{quote(self._path)}{query}"
-            connection.request("GET", path, headers={"Metadata-Flavor": "Google"})
-            response = connection.getresponse()
-            body = response.read(_BODY_BYTES_MAX + 1)
-            return _checked(response.status, response.getheader, body)
+            response = get(
+                connection,
+                f"/computeMetadata/v1/{quote(self._path)}{query}",
+                {"Metadata-Flavor": "Google"},
+                silence_seconds_max=answer_seconds,
+                body_bytes_max=_BODY_BYTES_MAX,
+                on_connected=self._check_open,
+            )
         finally:
             self._connection = None
-            connection.close()
+        return _checked(response)
+
+    def _check_open(self) -> None:
+        if self._stop.is_set():
+            raise OSError("closed")
 
 
 def pause_seconds(failures: int) -> float:
-    """The least time between two questions, doubling with each failure in a row."""
+    """The minimum time between two requests, doubled with each failure in a row."""
     return min(_PAUSE_SECONDS_MIN * 2.0 ** min(failures, 16), _PAUSE_SECONDS_MAX)
 
 
-def _checked(
-    status: int, header: Callable[[str], str | None], body: bytes
-) -> tuple[str, str | None]:
-    if header("Metadata-Flavor") != "Google":
-        raise ValueError("the answer is not a metadata server's")
-    if status == 404:
+def _checked(response: Response) -> tuple[str, str | None]:
+    if response.headers["Metadata-Flavor"] != "Google":
+        raise ValueError("the response is not from a metadata server")
+    if response.status == 404:
         raise NoSuchPath
-    if status != 200:
-        raise ValueError(f"status {status}")
-    if len(body) > _BODY_BYTES_MAX:
-        raise ValueError("the answer is too long")
-    return body.decode("ascii").strip(), header("ETag")
+    if response.status != 200:
+        raise ValueError(f"status {response.status}")
+    return response.body.decode("ascii").strip(), response.headers["ETag"]

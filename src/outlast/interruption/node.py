@@ -1,20 +1,22 @@
-"""Reads from the Kubernetes API when this Pod's node will expire.
+"""Read from the Kubernetes API when this Pod's node expires.
 
-One question with the Pod's own service account. A role that does not allow it, a missing annotation
-or an unreachable server all mean the same: not known.
+One request with the Pod's service account. If the role does not allow it, the annotation is missing
+or the server cannot be reached, the expiry is unknown.
 """
 
 import json
-import logging
 import os
+import re
 import ssl
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 
-log = logging.getLogger(__name__)
+from outlast._base.http import RequestErrors, connection_to, get
+from outlast._base.logs import get_logger
+
+log = get_logger(__name__)
 
 ANNOTATION = "node.gke.io/machine-termination-datetime"
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -27,7 +29,7 @@ _JOIN_SECONDS_MAX = 1.0
 
 
 class NodeExpiryLookup:
-    """Calls `on_answer` once with the node's end, or never, from a thread of its own."""
+    """Calls `on_answer` at most once, with the node's expiry, from its own thread."""
 
     def __init__(
         self,
@@ -56,9 +58,9 @@ class NodeExpiryLookup:
             try:
                 annotation = self._ask()
             except PermissionError as error:
-                log.info("The expiry of node %s is not known: %s", self._node_name, error)
+                log.info("The expiry of node %s is unknown: %s", self._node_name, error)
                 return
-            except (OSError, HTTPException, ValueError) as error:
+            except RequestErrors as error:
                 log.info("Reading the expiry of node %s failed: %r", self._node_name, error)
             else:
                 if annotation is not None and not self._stop.is_set():
@@ -69,28 +71,29 @@ class NodeExpiryLookup:
 
     def _ask(self) -> datetime | None:
         token = (self._service_account / "token").read_text().strip()
-        connection = HTTPSConnection(
-            self._environ["KUBERNETES_SERVICE_HOST"],
-            int(self._environ.get("KUBERNETES_SERVICE_PORT") or 443),
-            timeout=_ANSWER_SECONDS_MAX,
-            context=ssl.create_default_context(cafile=str(self._service_account / "ca.crt")),
+        if not re.fullmatch(r"[!-~]+", token):
+            # The HTTP library would quote it in its error.
+            raise PermissionError("the service account token is malformed")
+        response = get(
+            connection_to(
+                self._environ["KUBERNETES_SERVICE_HOST"],
+                int(self._environ.get("KUBERNETES_SERVICE_PORT") or 443),
+                tls=ssl.create_default_context(cafile=str(self._service_account / "ca.crt")),
+            ),
+            f"/api/v1/nodes/{self._node_name}",
+            {"Authorization": f"Bearer {token}", "Accept": "application/json"},
+            silence_seconds_max=_ANSWER_SECONDS_MAX,
+            body_bytes_max=_BODY_BYTES_MAX,
         )
-        try:
-            headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
-            connection.request("GET", f"/api/v1/nodes/{self._node_name}", headers=headers)
-            response = connection.getresponse()
-            body = response.read(_BODY_BYTES_MAX + 1)
-        finally:
-            connection.close()
         if response.status in (401, 403, 404):
-            raise PermissionError(f"the API server answered {response.status}")
-        if response.status != 200 or len(body) > _BODY_BYTES_MAX:
-            raise ValueError(f"status {response.status}, {len(body)} bytes")
-        return expiry_of(json.loads(body))
+            raise PermissionError(f"the API server responded with status {response.status}")
+        if response.status != 200:
+            raise ValueError(f"status {response.status}")
+        return expiry_of(json.loads(response.body))
 
 
 def expiry_of(node: object) -> datetime | None:
-    """The end written on a Node object, if there is one."""
+    """The expiry in a Node object, if there is one."""
     metadata = node.get("metadata") if isinstance(node, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     text = annotations.get(ANNOTATION) if isinstance(annotations, dict) else None

@@ -1,15 +1,15 @@
-"""What a notice is and what its deadline is. Pure; time is an argument."""
+"""Notices and their deadlines. Pure; time is an argument."""
 
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 PREEMPTION_WINDOW_SECONDS = 30.0
-"""Compute Engine powers a preempted VM off about this long after it says so."""
+"""Compute Engine powers off a preempted VM about this long after the announcement."""
 
 
 class Source(StrEnum):
-    """Who says that the process should stop."""
+    """Where a notice came from."""
 
     SIGNAL = "signal"
     KEYBOARD = "keyboard"
@@ -20,16 +20,15 @@ class Source(StrEnum):
 
     @property
     def is_outside(self) -> bool:
-        """Whether someone else ends the process at the deadline, whatever the program does."""
+        """Whether something outside the program stops the process at the deadline."""
         return self not in (Source.KEYBOARD, Source.PROGRAM)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Notice:
-    """The warning that this process will be ended.
+    """The warning that this process will be stopped.
 
-    `arrived` and `deadline` are `time.monotonic()` seconds; at the deadline the process is expected
-    to be killed.
+    `arrived` and `deadline` are `time.monotonic()` seconds. The process is killed at the deadline.
     """
 
     source: Source
@@ -40,9 +39,9 @@ class Notice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Announcement:
-    """What a source said, before anyone's grace period is applied to it.
+    """What a source reported, before a guard's grace period is applied.
 
-    `window_seconds` is what the source itself leaves; infinite where it does not say.
+    `window_seconds` is the time that the source itself grants; infinite if it does not say.
     """
 
     source: Source
@@ -60,16 +59,16 @@ class Announcement:
         )
 
 
-def merge(standing: Notice | None, new: Notice) -> Notice:
-    """Both notices as one: the deadline can only come closer, and an outside cause is named first.
+def merge(current: Notice | None, new: Notice) -> Notice:
+    """Both notices as one: the earlier deadline, and a cause from outside if there is one.
 
-    Signals come doubled where a process group and a forwarding wrapper both deliver them, so a
-    repetition must not grant time.
+    A signal arrives twice if both the process group and a forwarding wrapper deliver it, so a
+    repeated signal must not grant more time.
     """
-    if standing is None:
+    if current is None:
         return new
-    if new.source.is_outside and not standing.source.is_outside:
-        return replace(new, deadline=min(standing.deadline, new.deadline))
-    if new.deadline < standing.deadline:
-        return replace(standing, deadline=new.deadline)
-    return standing
+    if new.source.is_outside and not current.source.is_outside:
+        return replace(new, deadline=min(current.deadline, new.deadline))
+    if new.deadline < current.deadline:
+        return replace(current, deadline=new.deadline)
+    return current

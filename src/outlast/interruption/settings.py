@@ -1,12 +1,50 @@
-"""The settings of a guard: their names, what they take and what they mean."""
+"""The settings of a guard. Standard library only, and quick to import: `outlast exec` needs it."""
 
+import os
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from signal import Signals
+from typing import NamedTuple, Self
 
-from outlast._base.settings import Setting, positive_seconds, seconds_from_zero, whole_number_to
+from outlast._base.settings import (
+    Setting,
+    positive_seconds,
+    read_settings,
+    seconds_from_zero,
+    setting,
+    whole_number_to,
+)
+from outlast.errors import SettingError
+from outlast.interruption.machine import google_metadata_host
+
+
+class GuardSettings(NamedTuple):
+    """The settings of one guard, checked."""
+
+    grace_seconds: float
+    reserve_seconds: float
+    signals: tuple[Signals, ...]
+    exit_code: int | None
+    expires_at: datetime | None
+    max_run_seconds: float | None
+    node_name: str | None
+    metadata_host: str | None
+
+    @classmethod
+    def read(cls, given: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Self:
+        values = cls(**read_settings(GUARD_SETTINGS, given, environ))
+        if values.grace_seconds < values.reserve_seconds:
+            grace = GRACE.read(given.get(GRACE.keyword), environ)
+            reserve = RESERVE.read(given.get(RESERVE.keyword), environ)
+            raise SettingError(
+                f"The grace period of {grace.value:g} s ({grace.source}) is shorter than the "
+                f"{reserve.value:g} s ({reserve.source}) reserved for exiting.",
+                hint=f"Raise {GRACE.variable} or lower {RESERVE.variable}.",
+                source=grace.source,
+            )
+        return values._replace(metadata_host=values.metadata_host or google_metadata_host())
 
 
 def _parse_signals(given: object) -> tuple[Signals, ...]:
@@ -27,24 +65,24 @@ def _parse_signal(given: object) -> Signals:
         else:
             raise KeyError
     except (KeyError, ValueError):
-        raise ValueError(f"{given!r} is not the name or number of a named signal.") from None
+        raise ValueError(f"{given!r} is not the name or number of a signal.") from None
     if number in (signal.SIGKILL, signal.SIGSTOP):
-        raise ValueError(f"{number.name} cannot be caught by any process.")
-    if number in _OF_OUR_OWN_MAKING:
-        raise ValueError(f"{number.name} tells what the program does itself, and is no notice.")
+        raise ValueError(f"No process can catch {number.name}.")
+    if number in _CAUSED_BY_PROGRAM:
+        raise ValueError(f"{number.name} is caused by the program itself and cannot be a notice.")
     return number
 
 
-_OF_OUR_OWN_MAKING = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGCHLD)
+_CAUSED_BY_PROGRAM = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGCHLD)
 
 
 def _parse_instant(given: object) -> datetime:
-    """An aware instant from RFC 3339, Unix seconds (as SLURM gives them) or a datetime."""
+    """An aware time from RFC 3339, Unix seconds (as SLURM gives them) or a datetime."""
     instant = given
     if isinstance(given, str):
         instant = _unix_or_iso(given)
     if not isinstance(instant, datetime):
-        raise ValueError("A point in time is expected.")
+        raise ValueError("Expected a date and time.")
     if instant.tzinfo is None:
         raise ValueError("The time has no time zone.")
     try:
@@ -59,92 +97,84 @@ def _unix_or_iso(text: str) -> datetime:
             return datetime.fromtimestamp(int(text), tz=UTC)
         return datetime.fromisoformat(text)
     except (ValueError, OverflowError, OSError):
-        raise ValueError("This cannot be read as a point in time.") from None
+        raise ValueError("Expected a date and time.") from None
 
 
 def _parse_name(given: object) -> str:
     if not isinstance(given, str) or not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", given):
-        raise ValueError("A node name has small letters, digits, '-' and '.' only.")
+        raise ValueError("A node name may contain only lowercase letters, digits, '-' and '.'.")
     return given
 
 
 def _parse_host(given: object) -> str:
     if not isinstance(given, str) or not re.fullmatch(r"[A-Za-z0-9.:\[\]-]+", given):
-        raise ValueError("A host is expected, with a port or without.")
+        raise ValueError("Expected a host, with or without a port.")
     return given
 
 
-GRACE = Setting(
-    keyword="grace_seconds",
-    variable="OUTLAST_GRACE_SECONDS",
-    default=15.0,
-    default_text="15",
-    parse=positive_seconds,
+GRACE = setting(
+    "grace_seconds",
+    positive_seconds,
+    15.0,
     meaning="Time from a notice to the kill.",
-    hint="Give the seconds that the platform really waits, for example 15.",
+    hint="Set it to the number of seconds that the platform waits, for example 15.",
 )
-RESERVE = Setting(
-    keyword="reserve_seconds",
-    variable="OUTLAST_RESERVE_SECONDS",
-    default=2.0,
-    default_text="2",
-    parse=seconds_from_zero,
-    meaning="The end of the grace period, kept for leaving. Work has grace less reserve.",
-    hint="Give a number of seconds smaller than the grace period, for example 2.",
+RESERVE = setting(
+    "reserve_seconds",
+    seconds_from_zero,
+    2.0,
+    meaning="Part of the grace period that is reserved for exiting. The rest is for saving.",
+    hint="Set it to a number of seconds below the grace period, for example 2.",
 )
-SIGNALS: Setting[tuple[Signals, ...]] = Setting(
-    keyword="signals",
-    variable="OUTLAST_SIGNALS",
-    default=(signal.SIGTERM, signal.SIGINT),
+SIGNALS: Setting[tuple[Signals, ...]] = setting(
+    "signals",
+    _parse_signals,
+    (signal.SIGTERM, signal.SIGINT),
     default_text="SIGTERM,SIGINT",
-    parse=_parse_signals,
-    meaning="The signals that are a notice.",
-    hint="Give names with commas between them, for example SIGTERM,SIGINT,SIGUSR1.",
+    meaning="The signals that count as a notice.",
+    hint="Separate names by commas, for example SIGTERM,SIGINT,SIGUSR1.",
 )
-EXIT_CODE: Setting[int | None] = Setting(
-    keyword="exit_code",
-    variable="OUTLAST_EXIT_CODE",
-    default=None,
+EXIT_CODE: Setting[int | None] = setting(
+    "exit_code",
+    whole_number_to(255, "An exit code"),
+    None,
     default_text="75 in a Pod, 130 after Ctrl-C, else 0",
-    parse=whole_number_to(255, "An exit code"),
-    meaning="The code of a process that was interrupted.",
-    hint="Give the code that the Job's podFailurePolicy ignores, for example 75.",
+    meaning="Exit code of an interrupted process.",
+    hint="Use the code that the Job's podFailurePolicy ignores, for example 75.",
 )
-EXPIRES_AT: Setting[datetime | None] = Setting(
-    keyword="expires_at",
-    variable="OUTLAST_EXPIRES_AT",
-    default=None,
-    default_text="the node's annotation, where it can be read",
-    parse=_parse_instant,
-    meaning="When the machine will be taken away. Notice comes one grace period before.",
-    hint="Give RFC 3339 such as 2026-11-15T18:30:00Z, or Unix seconds.",
+EXPIRES_AT: Setting[datetime | None] = setting(
+    "expires_at",
+    _parse_instant,
+    None,
+    default_text="the node's annotation, if it can be read",
+    meaning="When the machine will be taken away. The notice comes one grace period before.",
+    hint="Use RFC 3339, such as 2026-11-15T18:30:00Z, or Unix seconds.",
 )
-MAX_RUN: Setting[float | None] = Setting(
-    keyword="max_run_seconds",
-    variable="OUTLAST_MAX_RUN_SECONDS",
-    default=None,
+MAX_RUN: Setting[float | None] = setting(
+    "max_run_seconds",
+    positive_seconds,
+    None,
     default_text="unknown",
-    parse=positive_seconds,
-    meaning="How long the machine lives from its boot, where no better clock is known.",
-    hint="Give the node pool's maximum run duration in seconds, for example 604800.",
+    meaning="Maximum lifetime of the machine, counted from its boot. Used if the exact time is "
+    "unknown.",
+    hint="Set it to the maximum run duration of the node pool in seconds, for example 604800.",
 )
-NODE_NAME: Setting[str | None] = Setting(
-    keyword="node_name",
-    variable="OUTLAST_NODE_NAME",
-    default=None,
+NODE_NAME: Setting[str | None] = setting(
+    "node_name",
+    _parse_name,
+    None,
     default_text="unknown",
-    parse=_parse_name,
-    meaning="The node whose expiry annotation is read in a cluster.",
-    hint="Let the manifest fill it from spec.nodeName.",
+    meaning="Name of this Pod's node, whose expiry annotation is read.",
+    hint="Fill it from spec.nodeName in the manifest.",
 )
-METADATA_HOST: Setting[str | None] = Setting(
-    keyword="metadata_host",
+METADATA_HOST: Setting[str | None] = setting(
+    "metadata_host",
+    _parse_host,
+    None,
     variable="GCE_METADATA_HOST",
-    default=None,
     default_text="169.254.169.254 on Compute Engine, else none",
-    parse=_parse_host,
     meaning="The metadata server that announces preemption and maintenance.",
-    hint="Give a host such as metadata.google.internal, or leave it out.",
+    hint="Use a host such as metadata.google.internal, or leave it unset.",
 )
 
 GUARD_SETTINGS: tuple[Setting[object], ...] = (

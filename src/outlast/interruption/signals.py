@@ -1,14 +1,12 @@
-"""Receives signals with the moment of their arrival, also while the main thread is busy.
+"""Receive signals with their time of arrival, also while the main thread is busy.
 
-Python runs signal handlers in the main thread, between two of its instructions: a long call into C
-delays them for as long as it lasts. But the interpreter's own C handler writes the number of each
-signal to a wake-up descriptor at once. Here that is a datagram socket for which the kernel stamps
-every datagram with its time, so that neither a long call nor a held interpreter lock moves the
-moment from which the deadline counts.
+Python runs signal handlers in the main thread, between two of its instructions, so a long call into
+C delays them. But the interpreter's own C handler immediately writes the number of each signal to a
+wake-up descriptor. Here that is a datagram socket, and the kernel adds a timestamp to every
+datagram. So neither a long call nor a held interpreter lock delays the start of the deadline.
 """
 
 import contextlib
-import logging
 import os
 import re
 import signal
@@ -16,6 +14,7 @@ import socket
 import struct
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +22,9 @@ from signal import Signals
 from types import FrameType
 from typing import TypeGuard, cast
 
-log = logging.getLogger(__name__)
-
 _Handler = Callable[[int, FrameType | None], object] | int | None
 
-# Linux stamps with struct timespec; where the option is missing, a signal counts from its reading.
+# Linux uses struct timespec; without this option, a signal counts from when it is read.
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
@@ -37,16 +34,37 @@ _TURNS_MAX = 50
 _SIGNALS_HELD_MAX = 64
 
 
+_RESET = (
+    "{name} was reset to its default action while a guard was open. The guard handles it again. "
+    "To restore the default, close the guard first."
+)
+_IGNORED = (
+    "{name} was set to SIG_IGN while a guard was open, so the guard cannot receive it. "
+    "Do not ignore it while a guard is open."
+)
+_NOT_HEARD = (
+    "The handler of {name} was replaced while a guard was open, so the guard may not receive it. "
+    "Install the handler before you open the guard."
+)
+
+
+_OVERTAKEN = (
+    "An event loop installed a handler for {name} while a guard was open. Until the loop next "
+    "runs, {name} may reach only the loop, and not the guard. Call add_signal_handler before you "
+    "open the guard."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A signal, and when it came in `time.monotonic()` seconds."""
+    """A signal, and when it arrived in `time.monotonic()` seconds."""
 
     number: int
     moment: float
 
 
 class SignalInbox:
-    """Takes signals over, hands each out with its moment, and puts everything back on closing."""
+    """Takes over signals, delivers each with its time of arrival, and restores them when closed."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -62,6 +80,9 @@ class SignalInbox:
         self._kept_back: set[int] = set()
         self._waiting = False
         self._taken: dict[int, _Handler] = {}
+        self._ignored = False
+        self._warned: set[Signals] = set()
+        self._unreported: deque[str] = deque()
         self.abandoned = False
 
     @property
@@ -69,10 +90,10 @@ class SignalInbox:
         return bool(self._previous)
 
     def listen(self, numbers: Collection[Signals]) -> None:
-        """Take exactly these signals over and give the others back. Main thread only."""
+        """Take over exactly these signals and restore the others. Main thread only."""
         if not numbers and self._displaced_fd is not None:
             self._give_back_wakeup_fd(self._displaced_fd)
-        # Ctrl-C last: given back, it may raise at once.
+        # Ctrl-C last: once restored, it may raise immediately.
         for number in sorted(self._previous, key=lambda n: n is signal.SIGINT):
             if number not in numbers:
                 self._give_back(number)
@@ -83,25 +104,60 @@ class SignalInbox:
             self._displaced_fd = _set_wakeup_fd(self._writer.fileno())
             self._displaced = _identity(self._displaced_fd)
 
+    def take_warnings(self) -> list[str]:
+        """What happened in signal handlers and has not been logged yet.
+
+        A handler must not log: it interrupts its thread anywhere, and a log may wait for that.
+        """
+        return [self._unreported.popleft() for _ in range(len(self._unreported))]
+
+    def keep_hearing(self) -> list[str]:
+        """Find handlers that replaced ours, and hear their signals anyway. Any thread.
+
+        Returns warnings for the user. A handler installed by the program stays in place: Python
+        calls it, and the wake-up descriptor reports it. asyncio replaces both, and only its own
+        thread can give us the descriptor back.
+        """
+        replaced = {
+            number: handler
+            for number in list(self._previous)
+            if (handler := signal.getsignal(number)) != self._on_signal
+        }
+        if not replaced or self._ignored or self.abandoned:
+            return []
+        try:
+            from outlast.interruption.interpreter import call_in_main_thread
+        except ImportError:
+            return self._warn_once(replaced, _NOT_HEARD)
+        call_in_main_thread(self._hear_again)
+        reset = [number for number in replaced if replaced[number] == signal.SIG_DFL]
+        ignored = [number for number in replaced if replaced[number] == signal.SIG_IGN]
+        overtaken = [number for number in replaced if _is_event_loops(replaced[number])]
+        return [
+            *self._warn_once(reset, _RESET),
+            *self._warn_once(ignored, _IGNORED),
+            *self._warn_once(overtaken, _OVERTAKEN),
+        ]
+
     def not_heard(self, numbers: Collection[Signals]) -> list[Signals]:
-        """Which of these were not taken over, though somebody wants them."""
+        """Which of these were requested but not taken over."""
         return [n for n in numbers if n not in self._previous and not _is_ignored_ctrl_c(n)]
 
     def owed(self, arrivals: Collection[Arrival]) -> list[int]:
-        """Which signals that came too late still have to reach those who had them before.
+        """Which late signals still have to be sent to their previous handlers.
 
-        A handler of the program's was called already, by us or by Python itself.
+        A handler installed by the program has been called already, by us or by Python itself.
         """
         numbers = {arrival.number for arrival in arrivals} & self._taken.keys()
         return [
             number
             for number in numbers
             if not callable(self._taken[number])
-            or (number in self._kept_back and not _is_the_programs(self._taken[number]))
+            or (number in self._kept_back and not _is_program_handler(self._taken[number]))
         ]
 
     def wake(self) -> None:
-        """Let a waiting `receive` return."""
+        """Make a waiting `receive` return."""
         self._send(0)
 
     def receive(self, timeout_seconds: float) -> Arrival | None:
@@ -117,17 +173,35 @@ class SignalInbox:
         self._forward(data)
         return Arrival(data[0], time.monotonic() - self._age_seconds(ancillary))
 
+    def has_more(self) -> bool:
+        """Whether a signal, or a call to `wake`, waits to be received."""
+        self._reader.settimeout(0.0)
+        try:
+            return bool(self._reader.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return False
+
     def drain(self) -> list[Arrival]:
-        """The signals that nobody has received yet."""
+        """The signals that have not been received yet."""
         received = (self.receive(0.0) for _ in range(_SIGNALS_HELD_MAX))
         return [arrival for arrival in received if arrival is not None]
 
     def confirm(self, arrival: Arrival) -> None:
-        """Say that everyone who asks knows of this signal now."""
+        """Note that all guards know of this signal now."""
         self._heard.add(arrival.number)
 
+    def ignore(self) -> None:
+        """Ignore these signals for the rest of this process. Main thread only.
+
+        During shutdown the interpreter restores the default action of signals with Python handlers,
+        which would kill the process. Ignored signals stay ignored.
+        """
+        self._ignored = True
+        for number in self._previous:
+            signal.signal(number, signal.SIG_IGN)
+
     def close(self) -> None:
-        assert not self.listening, "Signals must be given back before the inbox closes."
+        assert not self.listening, "Signals must be restored before the inbox closes."
         self._reader.close()
         self._writer.close()
 
@@ -140,9 +214,28 @@ class SignalInbox:
         signal.signal(number, self._on_signal)
         self._previous[number] = self._taken[number] = previous
 
+    def _hear_again(self) -> None:
+        """Take the wake-up descriptor back, and what was reset to its default action.
+
+        Runs in the main thread, perhaps after all signals were given back.
+        """
+        if not self._previous or self._ignored or self.abandoned:
+            return
+        current = _set_wakeup_fd(self._writer.fileno())
+        if current != self._writer.fileno():
+            self._displaced_fd, self._displaced = current, _identity(current)
+        for number in list(self._previous):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                self._take_over(number)
+
+    def _warn_once(self, numbers: Collection[Signals], warning: str) -> list[str]:
+        new = [number for number in numbers if number not in self._warned]
+        self._warned.update(new)
+        return [warning.format(name=number.name) for number in new]
+
     def _give_back(self, number: Signals) -> None:
         previous = self._previous.pop(number)
-        # Whoever installed a handler after us keeps it.
+        # A handler that was installed after ours stays.
         if signal.getsignal(number) != self._on_signal:
             return
         signal.signal(number, signal.SIG_DFL if previous is None else previous)
@@ -150,7 +243,7 @@ class SignalInbox:
             _write_native_handler(number, self._native.pop(number))
 
     def _give_back_wakeup_fd(self, displaced_fd: int) -> None:
-        # A descriptor that was closed meanwhile is not given back: its number may be anyone's.
+        # A descriptor that was closed is not restored: its number may belong to another file.
         still_there = displaced_fd < 0 or self._displaced == _identity(displaced_fd)
         current = _set_wakeup_fd(displaced_fd if still_there else -1)
         if current != self._writer.fileno():
@@ -159,26 +252,28 @@ class SignalInbox:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.abandoned:
-            # The last guard was closed in a thread that could not give the signals back.
+            # The last guard was closed in a thread that could not restore the signals.
             self.listen(())
             signal.raise_signal(number)
             return
         if self._wakeup_fd_was_taken():
             self._send(number)
-        self._let_it_be_heard(number)
+        self._wait_until_heard(number)
         previous = self._previous.get(Signals(number))
-        if _is_the_programs(previous):
-            _call_held_back(previous, number, frame)
+        if _is_program_handler(previous):
+            if (warning := _call_contained(previous, number, frame)) is not None:
+                self._unreported.append(warning)
+                self.wake()
         else:
             self._kept_back.add(number)
 
-    def _let_it_be_heard(self, number: int) -> None:
-        """Give the reader its turn, so that the program's very next question gets the new answer.
+    def _wait_until_heard(self, number: int) -> None:
+        """Let the reader run, so that the program sees the notice at its next check.
 
-        Otherwise a loop whose steps hold the interpreter lock could start one more of them.
+        Otherwise a loop whose steps hold the interpreter lock could start another step.
         """
         if self._waiting:
-            # One handler has broken into another, which waits already.
+            # This handler interrupted another one, which is already waiting.
             return
         self._waiting = True
         try:
@@ -188,11 +283,11 @@ class SignalInbox:
                 time.sleep(_TURN_SECONDS)
         finally:
             self._waiting = False
-        # The socket was full of other signals when this one came. Twice is as good as once.
+        # The socket was full of other signals. Sending this one twice does no harm.
         self._send(number)
 
     def _wakeup_fd_was_taken(self) -> bool:
-        """Whether someone, such as asyncio, replaced our descriptor; only setting it tells."""
+        """Whether asyncio, for example, replaced our descriptor. Only setting it shows that."""
         ours = self._writer.fileno()
         current = _set_wakeup_fd(ours)
         if current != ours:
@@ -200,12 +295,12 @@ class SignalInbox:
         return current != ours
 
     def _send(self, number: int) -> None:
-        # A full socket already holds more than enough to wake the reader.
+        # A full socket wakes the reader anyway.
         with contextlib.suppress(OSError):
             self._writer.send(bytes([number]))
 
     def _forward(self, data: bytes) -> None:
-        """Pass the signal's number on to the wake-up descriptor that was there before ours."""
+        """Pass the signal number on to the wake-up descriptor that ours replaced."""
         fd = self._displaced_fd
         if fd is None or fd < 0 or self._displaced != _identity(fd):
             return
@@ -217,14 +312,14 @@ class SignalInbox:
             return 0.0
         seconds, nanoseconds = cast("tuple[int, int]", _TIMESPEC.unpack(ancillary[0][2]))
         now = time.time()
-        # A stamp means nothing across a step of the wall clock.
+        # A timestamp is useless if the wall clock was changed in between.
         if abs(now - time.monotonic() - self._clock_offset) > 1.0:
             return 0.0
         return max(0.0, now - (seconds + nanoseconds * 1e-9))
 
 
 def _identity(fd: int) -> tuple[int, int] | None:
-    """What a descriptor stands for: its number alone may long belong to another file."""
+    """The file that a descriptor refers to: its number alone may be reused for another file."""
     try:
         status = os.fstat(fd)
     except OSError:
@@ -233,44 +328,47 @@ def _identity(fd: int) -> tuple[int, int] | None:
 
 
 def _is_ignored_ctrl_c(number: Signals) -> bool:
-    """A shell that starts a job in the background has it ignore Ctrl-C, and means it."""
+    """A shell deliberately makes a background job ignore Ctrl-C."""
     return number is signal.SIGINT and signal.getsignal(number) == signal.SIG_IGN
 
 
-def _is_the_programs(handler: _Handler) -> TypeGuard[Callable[[int, FrameType | None], object]]:
-    """Whether a handler was installed by the program, and not by Python or asyncio for it."""
+def _is_program_handler(handler: _Handler) -> TypeGuard[Callable[[int, FrameType | None], object]]:
+    """Whether a handler was installed by the program, and not by Python or asyncio."""
     if not callable(handler) or handler is signal.default_int_handler:
         return False
     function = getattr(handler, "func", handler)
     return getattr(function, "__qualname__", "") != "Runner._on_sigint"
 
 
+def _is_event_loops(handler: _Handler) -> bool:
+    """Whether asyncio handles this signal; it has then replaced the wake-up descriptor too."""
+    return getattr(handler, "__name__", "") == "_sighandler_noop"
+
+
 def _set_wakeup_fd(fd: int) -> int:
     return signal.set_wakeup_fd(fd, warn_on_full_buffer=False)
 
 
-def _call_held_back(
+def _call_contained(
     handler: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None
-) -> None:
-    """Call the handler that was there before, but let it not end the process.
+) -> str | None:
+    """Call the previous handler, but do not let it end the process. Returns a warning if it tried.
 
-    Many programs carry a handler that exits with 0. Raised here, that would cut off the work and
-    report it as finished.
+    Many programs have a handler that exits with 0. Here that would cut off the work and report it
+    as finished.
     """
     try:
         handler(number, frame)
     except (Exception, SystemExit) as error:
-        log.warning(
-            "The earlier handler of %s, %r, raised %r. The guard held it back: "
-            "the process leaves when its work is safe.",
-            Signals(number).name,
-            handler,
-            error,
+        return (
+            f"The previous handler of {Signals(number).name}, {handler!r}, raised {error!r}. The "
+            "guard suppressed it; the process exits once its work is saved."
         )
+    return None
 
 
 def _natively_caught() -> set[int]:
-    """Signals with a handler in C, of which Python itself knows nothing. Linux only."""
+    """Signals with a handler in C that Python does not know of. Linux only."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:

@@ -1,9 +1,10 @@
-"""What happened in each attempt: events, written as they come, and what follows from them."""
+"""The journal of a run: the events of each attempt, and the figures derived from them."""
 
 from outlast.journal.attempt import Ending, Grace
 from outlast.journal.derive import AttemptSummary, Summary, summarise
 from outlast.journal.events import (
     AttemptStarted,
+    CheckpointGivenUp,
     Dropped,
     Event,
     Failed,
@@ -29,6 +30,7 @@ __all__ = [
     "AttemptRecord",
     "AttemptStarted",
     "AttemptSummary",
+    "CheckpointGivenUp",
     "Dropped",
     "Ending",
     "Event",

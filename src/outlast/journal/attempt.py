@@ -1,8 +1,7 @@
-"""What one attempt's lines tell of it. Pure; knows nothing of the attempts beside it.
+"""Figures of one attempt, from its events. Pure; knows nothing of other attempts.
 
-A kill leaves no line of its own behind, and the last ones may be missing. Times come from a clock
-that may be set back, which makes no negative duration. A line whose numbers cannot be is as good as
-a garbled one.
+A kill writes no event, and the last events may be missing. Times come from a clock that may be set
+back, which never makes a duration negative. An event with impossible numbers counts as garbled.
 """
 
 from dataclasses import dataclass, replace
@@ -39,15 +38,15 @@ class Ending(StrEnum):
 
     FINISHED = "finished"
     ANNOUNCED = "announced"
-    """A notice came. The process left, or was killed on its way."""
+    """A notice arrived. The process exited, or was killed before it could."""
     KILLED = "killed"
-    """It stopped without a word, and a later attempt followed."""
+    """It stopped without a notice, and a later attempt followed."""
     FAILED = "failed"
     FENCED = "fenced"
     LEFT = "left"
-    """It left by itself, without a notice and without an error."""
+    """It exited by itself, without a notice and without an error."""
     OPEN = "open"
-    """The newest attempt, so far without an end: it runs, or nobody has followed it yet."""
+    """The newest attempt, without an end so far: it is running, or was killed and not replaced."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +58,7 @@ class Grace:
 
 
 class Attempt:
-    """One attempt: how far it came, how it ended, and when it did what."""
+    """One attempt: its progress, how it ended, and when each step was done."""
 
     def __init__(self, record: AttemptRecord) -> None:
         self.record = record
@@ -82,15 +81,15 @@ class Attempt:
 
     @cached_property
     def first_step(self) -> int | None:
-        """Where it began; None if it was over before it said so and before it did anything."""
+        """The step it started at; None if it ended before this was known."""
         resumed = [event.step for event in self.all(Resumed)]
         if resumed:
             return resumed[-1]
-        told = [e.resumed_from for e in self.all(AttemptStarted) if e.resumed_from is not None]
-        if told:
-            return told[-1]
+        known = [e.resumed_from for e in self.all(AttemptStarted) if e.resumed_from is not None]
+        if known:
+            return known[-1]
         if self.record.garbled and self.steps:
-            # The line that told it may be one of them, and no more is lost than is known.
+            # The event that states it may be garbled, so assume the smallest step that is known.
             return min(step for step, _ in self.steps)
         return 0 if self.steps else None
 
@@ -142,7 +141,7 @@ class Attempt:
 
     @cached_property
     def reached(self) -> dict[int, datetime]:
-        """When so many steps were done. A save is told of only once it is durable."""
+        """When each number of steps was reached. A save is recorded only once it is durable."""
         times: dict[int, datetime] = {}
         for step, event in self.steps:
             at = self._reached_at(event)
@@ -150,8 +149,8 @@ class Attempt:
         return times
 
     def _reached_at(self, event: Event) -> datetime:
-        if self.notice is not None and _is_of_leaving(event):
-            # A notice is heeded between two steps, so that the steps told of then were done before.
+        if self.notice is not None and _follows_notice(event):
+            # The loop reacts to a notice between two steps, so these steps were done before.
             return min(event.at, self.notice.at)
         if isinstance(event, Saved):
             seconds = min(event.seconds, seconds_between(self.started, event.at))
@@ -160,7 +159,7 @@ class Attempt:
 
     @cached_property
     def first_done(self) -> int | None:
-        """The first step that it is known to have done itself; None if it did nothing."""
+        """The first step that it is known to have done itself; None if it did none."""
         return min((step for step in self.reached if step > (self.first_step or 0)), default=None)
 
     @property
@@ -168,22 +167,22 @@ class Attempt:
         return next((event.at for event in self.all(Resumed)), self.started)
 
     def loop_time(self) -> tuple[int, float]:
-        """Steps done and the seconds they took, without what saves took from them.
+        """The number of steps and the seconds they took, without the time lost to saves.
 
-        They count from the first one that was told of: what it takes to get warm is in that one.
+        Counts from the first recorded step, which excludes the warm-up.
         """
         if self.first_done is None:
             return 0, 0.0
         return self._time_of(self.first_done, self.reached[self.first_done])
 
-    def whole_loop_time(self) -> tuple[int, float]:
-        """The same from the first step on, for a journal that tells of no other."""
+    def full_loop_time(self) -> tuple[int, float]:
+        """The same from the first step on, for a journal with no other recorded step."""
         if self.first_done is None or self.loaded is None:
             return 0, 0.0
         return self._time_of(self.first_step or 0, self.loaded)
 
     def starting_seconds(self, step_seconds: float) -> float:
-        """From its first event until it began its first step, if a step takes so long."""
+        """Seconds from its first event until its first step, given the seconds per step."""
         if self.first_done is None:
             return seconds_between(self.started, self.notice.at if self.notice else self.ended)
         first = self.first_step or 0
@@ -196,26 +195,26 @@ class Attempt:
         return self.last_step - first, max(0.0, seconds - self._stall(first, self.last_step))
 
     def _stall(self, first: int, last: int) -> float:
-        """What saves took from the loop between two steps; one of the last comes after it."""
+        """Seconds that saves took from the loop between two steps, excluding a save of the last."""
         saves = [event for event in self.all(Saved) if first <= event.step < last]
         return sum(save.stall_seconds + save.slow_seconds for save in saves)
 
 
-def believed(record: AttemptRecord) -> AttemptRecord:
-    """The same attempt without events whose numbers cannot be; they count as garbled."""
-    events = tuple(event for event in record.events if _can_be(event))
+def plausible(record: AttemptRecord) -> AttemptRecord:
+    """The same attempt without events that have impossible numbers; they count as garbled."""
+    events = tuple(event for event in record.events if _is_plausible(event))
     return replace(record, events=events, garbled=record.garbled + len(record.events) - len(events))
 
 
 def seconds_between(start: datetime | None, end: datetime | None) -> float:
-    """What lies between two times; 0 if one is not known, or the clock was set back."""
+    """Seconds between two times; 0 if one is unknown, or if the clock was set back."""
     if start is None or end is None:
         return 0.0
     return max(0.0, (end - start).total_seconds())
 
 
-def _can_be(event: Event) -> bool:
-    """Whether its steps, bytes and durations are such as a run can have."""
+def _is_plausible(event: Event) -> bool:
+    """Whether its steps, bytes and durations are possible."""
     counts = [getattr(event, name, None) for name in _COUNTS]
     durations = [getattr(event, name, 0.0) for name in _DURATIONS]
     return all(count is None or 0 <= count <= _COUNT_MAX for count in counts) and all(
@@ -223,14 +222,14 @@ def _can_be(event: Event) -> bool:
     )
 
 
-def _is_of_leaving(event: Event) -> bool:
+def _follows_notice(event: Event) -> bool:
     return isinstance(event, FinalDecision | Interrupted | Left) or (
         isinstance(event, Saved) and event.final
     )
 
 
 def _step(event: Event) -> int | None:
-    """How many steps were done then, as far as the event says so."""
+    """The number of steps done at this event, if it states it."""
     # The steps of a resume were done by an earlier attempt.
     if isinstance(event, Resumed):
         return None

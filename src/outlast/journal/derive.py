@@ -1,9 +1,9 @@
-"""What follows from the journal: lost work, goodput, overhead. One pure function for all reports.
+"""Figures of a run, derived from its journal: lost work, goodput, overhead. Pure.
 
-A kill leaves no line of its own behind: an attempt that neither left nor finished was killed, if a
-later one followed, and its last lines may be missing. So the steps a kill cost are those known to
-have been done: at least so many. Times come from the clocks of several machines, and a clock set
-back makes no negative duration. A line whose numbers cannot be is as good as a garbled one.
+A kill writes no event: an attempt that neither exited nor finished was killed, if a later one
+followed, and its last events may be missing. So the steps lost to a kill are a lower bound. Times
+come from the clocks of several machines; a clock that was set back never makes a duration negative.
+An event with impossible numbers counts as garbled.
 """
 
 import statistics
@@ -11,17 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from outlast.journal.attempt import Attempt, Ending, Grace, believed, seconds_between
-from outlast.journal.events import Dropped, Resumed, Saved, SaveFailed
+from outlast.journal.attempt import Attempt, Ending, Grace, plausible, seconds_between
+from outlast.journal.events import Dropped, Resumed, Saved
 from outlast.journal.reader import AttemptRecord
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptSummary:
-    """One attempt. `first_step` is None if it was over before its start was known.
+    """One attempt. `first_step` is None if it ended before its first step was known.
 
-    `steps_lost` are those it did that the next one had to do again, as far as known; `kept_all`
-    says that its last save holds all its steps, or was a final one.
+    `steps_lost` is the number of its steps that the next attempt had to repeat, as far as known.
+    `kept_all` means that its last save contains all its steps, or was a final save.
     """
 
     attempt: int
@@ -37,22 +37,20 @@ class AttemptSummary:
     kept_all: bool
     grace: Grace | None
     waited_seconds: float
-    """From the end of the attempt before to the start of this one."""
+    """From the end of the previous attempt to the start of this one."""
     starting_seconds: float
-    """From its first event until it began its first step: loading, and warming up. All its time if
-    it did none."""
+    """From its first event until its first step: loading and warm-up. Its entire duration if it did
+    no step."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """A run as its journal tells it. A figure is None where the journal holds nothing to tell.
+    """The figures of a run. A figure is None if the journal does not contain it.
 
-    `interruptions_missed` are those of the announced ones that did not end with their work saved.
-    `goodput` is the time that the kept steps took, of the whole time from the first start to the
-    last event, waiting included. `save_overhead` is the time that saves took from the loop, of the
-    running time. `step_seconds` is the mean, starts and saves left out. `save_seconds`,
-    `stall_seconds` and `resume_seconds`, the loading of a checkpoint alone, are medians;
-    `bytes_per_second` counts new bytes over the time until they were durable.
+    `interruptions_missed` counts the announced interruptions whose work was not saved in time.
+    `goodput` is the time that the kept steps took, as a share of the time from the first start to
+    the last event, including waits. `step_seconds` is the mean, without starts and saves.
+    `save_seconds`, `stall_seconds` and `resume_seconds` (only loading the checkpoint) are medians.
     """
 
     attempts: tuple[AttemptSummary, ...]
@@ -71,17 +69,11 @@ class Summary:
     useful_seconds: float
     goodput: float | None
     saves: int
-    saves_failed: int
-    stall_seconds_total: float
-    slow_seconds_total: float
-    save_overhead: float | None
     stall_seconds: float | None
     save_seconds: float | None
     resume_seconds: float | None
     step_seconds: float | None
     bytes_total: int | None
-    bytes_written: int
-    bytes_per_second: float | None
     events_dropped: int
     lines_garbled: int
 
@@ -89,10 +81,10 @@ class Summary:
 def summarise(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> Summary:
     """All figures of a run, from its attempts, oldest first. Pure.
 
-    `is_live`: the newest attempt may still be running, so that having no end says nothing yet. A
-    process that has just taken over knows better, and says false.
+    `is_live` means that the newest attempt may still be running, so a missing end is not a kill.
+    Pass false if a newer process has taken over.
     """
-    views = [Attempt(believed(record)) for record in attempts]
+    views = [Attempt(plausible(record)) for record in attempts]
     step_seconds = _step_seconds(views)
     summaries = _summaries(views, is_live=is_live, step_seconds=step_seconds or 0.0)
     saved = [event for view in views for event in view.all(Saved)]
@@ -101,10 +93,7 @@ def summarise(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> Sum
     running_seconds = sum(summary.seconds for summary in summaries)
     total_seconds = _total_seconds(views)
     useful_seconds = steps_done * (step_seconds or 0.0)
-    stall_total = sum(event.stall_seconds for event in saved)
-    slow_total = sum(event.slow_seconds for event in saved)
     announced = [s for s in summaries if s.ending is Ending.ANNOUNCED]
-    written = sum(event.bytes_new for event in saved)
     return Summary(
         attempts=summaries,
         finished=bool(summaries) and summaries[-1].ending is Ending.FINISHED,
@@ -120,20 +109,14 @@ def summarise(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> Sum
         running_seconds=running_seconds,
         restart_seconds=sum(summary.waited_seconds for summary in summaries),
         useful_seconds=useful_seconds,
-        # Steps that differ in length can make the mean too long by a little.
+        # If steps differ in length, the mean can be slightly too long.
         goodput=min(1.0, useful_seconds / total_seconds) if total_seconds > 0 else None,
         saves=len(saved),
-        saves_failed=sum(len(view.all(SaveFailed)) for view in views),
-        stall_seconds_total=stall_total,
-        slow_seconds_total=slow_total,
-        save_overhead=_ratio(stall_total + slow_total, running_seconds),
         stall_seconds=_median([event.stall_seconds for event in saved]),
         save_seconds=_median([event.seconds for event in saved]),
         resume_seconds=_median([e.seconds for view in views for e in view.all(Resumed)]),
         step_seconds=step_seconds,
         bytes_total=saved[-1].bytes_total if saved else None,
-        bytes_written=written,
-        bytes_per_second=_ratio(written, sum(event.seconds for event in saved)),
         events_dropped=sum(event.count for view in views for event in view.all(Dropped)),
         lines_garbled=sum(view.record.garbled for view in views),
     )
@@ -172,7 +155,7 @@ def _summaries(
 
 
 def _charge_loss(summaries: list[AttemptSummary], resumed_at: int) -> None:
-    """Note what was lost with the last attempt that did anything, now that a later one begins."""
+    """Set the steps lost by the last attempt that did any, once the next one starts."""
     for index in reversed(range(len(summaries))):
         if summaries[index].first_step is not None:
             lost = max(0, summaries[index].last_step - resumed_at)
@@ -181,7 +164,7 @@ def _charge_loss(summaries: list[AttemptSummary], resumed_at: int) -> None:
 
 
 def _steps_kept(summaries: Sequence[AttemptSummary]) -> int:
-    """The steps that stand now: those of the last attempt, up to its last save if it is over."""
+    """The steps that count: those of the last attempt, up to its last save if it has ended."""
     for summary in reversed(summaries):
         if summary.first_step is not None:
             if summary.ending in (Ending.OPEN, Ending.FINISHED):
@@ -198,7 +181,7 @@ def _waited_seconds(earlier: Sequence[AttemptSummary], view: Attempt) -> float:
 def _step_seconds(views: Sequence[Attempt]) -> float | None:
     times = [view.loop_time() for view in views]
     if not any(steps for steps, _ in times):
-        times = [view.whole_loop_time() for view in views]
+        times = [view.full_loop_time() for view in views]
     return _ratio(sum(seconds for _, seconds in times), sum(steps for steps, _ in times))
 
 

@@ -1,8 +1,8 @@
-"""What can happen in an attempt, as plain values. Nothing here writes, reads or asks for the time.
+"""The events of an attempt, as plain values. Nothing here writes, reads or checks the time.
 
 A `step` is always the number of steps done: 0 before the first. Times are in UTC, by the clock of
-the machine, which may be wrong and may be set back: they order nothing, they only date. What a
-value holds is what gets written, and nothing else is: no secret gets in by itself.
+the machine, which may be wrong or set back: do not use them to order events. Exactly these fields
+are written, and nothing else.
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ Scalar: TypeAlias = bool | int | float | str | None
 
 
 def utc_now() -> datetime:
-    """The time for `at`."""
+    """The current time, for `at`."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """Something that happened `at` a time. `extra` holds fields that a newer version wrote."""
+    """Something that happened `at` a time. `extra` contains fields written by a newer version."""
 
     kind: ClassVar[str] = ""
     prompt: ClassVar[bool] = True
-    """Whether it is written at once; what is not prompt waits for the next time."""
+    """Whether it is written immediately; other events wait for the next flush."""
     minor: ClassVar[bool] = False
-    """Whether it is dropped before others when there is no room."""
+    """Whether it is dropped before others when the buffer is full."""
 
     at: datetime
     extra: Mapping[str, object] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptStarted(Event):
-    """A process claimed the attempt. `resumed_from` is None if that is none, or not yet known."""
+    """A process claimed the attempt. `resumed_from` is None if there is none, or not yet known."""
 
     kind: ClassVar[str] = "started"
 
@@ -52,7 +52,7 @@ class AttemptStarted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassedOver:
-    """A checkpoint that was not resumed from, and why."""
+    """A checkpoint that was skipped on resume, and why."""
 
     checkpoint: str
     reason: str
@@ -60,7 +60,7 @@ class PassedOver:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resumed(Event):
-    """The state was filled from the checkpoint of `step`; `passed_over` were newer, but unfit."""
+    """The state was restored from the checkpoint of `step`; newer ones were `passed_over`."""
 
     kind: ClassVar[str] = "resumed"
 
@@ -72,7 +72,7 @@ class Resumed(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress(Event):
-    """So many steps are done. Written now and then, it tells what a kill cost."""
+    """The number of steps done. Written from time to time, it shows what a kill cost."""
 
     kind: ClassVar[str] = "progress"
     prompt: ClassVar[bool] = False
@@ -83,7 +83,7 @@ class Progress(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metrics(Event):
-    """What the user measured."""
+    """Values that the user logged."""
 
     kind: ClassVar[str] = "metrics"
     prompt: ClassVar[bool] = False
@@ -97,8 +97,9 @@ class Metrics(Event):
 class Saved(Event):
     """A checkpoint is durable.
 
-    `stall_seconds`: the loop stood still. `slow_seconds`: what its steps lost meanwhile. `seconds`:
-    from staging to commit. `final`: it was made because of a notice.
+    `stall_seconds`: how long the loop was blocked. `slow_seconds`: how much its steps were slowed
+    down while the checkpoint was written. `seconds`: from staging to commit. `final`: it was saved
+    because of a notice.
     """
 
     kind: ClassVar[str] = "saved"
@@ -115,12 +116,23 @@ class Saved(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SaveFailed(Event):
-    """A save came to nothing; the checkpoints before it stand."""
+    """A save failed; earlier checkpoints are unaffected."""
 
     kind: ClassVar[str] = "save_failed"
 
     step: int
     error: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckpointGivenUp(Event):
+    """A checkpoint was deleted early, to make room for the one of `step`."""
+
+    kind: ClassVar[str] = "given_up"
+
+    step: int
+    checkpoint: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +147,7 @@ class NoticeArrived(Event):
 
 
 class FinalChoice(StrEnum):
-    """What is saved on a notice."""
+    """What is saved after a notice."""
 
     FULL = "full"
     STAGED = "staged"
@@ -144,9 +156,10 @@ class FinalChoice(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FinalDecision(Event):
-    """What the final save is to be: all of it, what is staged already, or none.
+    """What the final save contains: the full state, what is already staged, or nothing.
 
-    `numbers` are those it was decided by, such as `seconds_left`, `seconds_needed` and `bytes_new`.
+    `numbers` are what the decision was based on, such as `seconds_left`, `seconds_needed` and
+    `bytes_new`.
     """
 
     kind: ClassVar[str] = "final_decision"
@@ -158,7 +171,7 @@ class FinalDecision(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interrupted(Event):
-    """The loop was left because of a notice."""
+    """The loop ended because of a notice."""
 
     kind: ClassVar[str] = "interrupted"
 
@@ -168,7 +181,7 @@ class Interrupted(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fenced(Event):
-    """This attempt stopped because a newer one has taken over."""
+    """This attempt stopped because a newer one took over."""
 
     kind: ClassVar[str] = "fenced"
 
@@ -178,7 +191,7 @@ class Fenced(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failed(Event):
-    """The program ended by an error of its own."""
+    """The program ended with an error."""
 
     kind: ClassVar[str] = "failed"
 
@@ -197,7 +210,7 @@ class Finished(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Left(Event):
-    """The process left by itself; the last line of an attempt that was not killed."""
+    """The process exited by itself; the last event of an attempt that was not killed."""
 
     kind: ClassVar[str] = "left"
 
@@ -207,7 +220,7 @@ class Left(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dropped(Event):
-    """So many events are missing, because they could not be written or kept."""
+    """`count` events are missing, because they could not be written or buffered."""
 
     kind: ClassVar[str] = "dropped"
 
@@ -216,7 +229,7 @@ class Dropped(Event):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Other(Event):
-    """An event of a kind, or of a shape, that this version does not know; all is in `extra`."""
+    """An event whose kind or fields this version does not know; everything is in `extra`."""
 
     name: str
 
@@ -230,6 +243,7 @@ KINDS: Mapping[str, type[Event]] = {
         Metrics,
         Saved,
         SaveFailed,
+        CheckpointGivenUp,
         NoticeArrived,
         FinalDecision,
         Interrupted,

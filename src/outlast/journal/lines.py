@@ -1,36 +1,45 @@
-"""Events as lines of JSON, and back. Pure.
+"""The format of a journal: events as lines of JSON, and the names of its segments. Pure.
 
-One object per line, keys sorted. What JSON has no number for is a string: "NaN", "Infinity",
+One object per line, keys sorted. Numbers that JSON lacks are strings: "NaN", "Infinity",
 "-Infinity". A reader keeps what it does not know, so that an old version can read the journal of a
-newer one: unknown fields go into `extra`, unknown kinds and shapes become `Other`. A line that is
-no such object is garbled: it is counted, and reading goes on.
+newer one: unknown fields go into `extra`, and unknown kinds become `Other`. Any other line is
+garbled: it is counted and skipped.
+
+Objects are never appended to, so the journal of an attempt consists of small segments:
+`journal/000007-000001.jsonl` is segment 1 of attempt 7.
 """
 
 import json
 import math
+import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from datetime import UTC, datetime
 from typing import NamedTuple, NoReturn
 
+from outlast._redact import redact
 from outlast.journal.events import KINDS, Event, FinalChoice, Other, PassedOver, Scalar
 
 TEXT_CHARACTERS_MAX = 4000
-"""Longer texts, such as a long error message, are cut."""
+"""Longer texts, such as a long error message, are truncated."""
 
-_NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+NUMBER_MAX = 1e18
+"""More than any duration or size of a run. Larger numbers would overflow the figures."""
+
+_NOT_IN_JSON = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _COMMON = frozenset({"kind", "at"})
 
 
 class Segment(NamedTuple):
-    """The first line of a segment: whose batch of lines this is. It lets a repetition be told."""
+    """The first line of a segment: its writer and batch. Identifies a repeated batch."""
 
     writer: str
     batch: int
 
 
 class Lines(NamedTuple):
-    """What a segment holds. `segment` is None if its first line is garbled."""
+    """The content of a segment. `segment` is None if its first line is garbled."""
 
     segment: Segment | None
     events: tuple[Event, ...]
@@ -38,13 +47,13 @@ class Lines(NamedTuple):
 
 
 def encode(event: Event) -> bytes:
-    """One line, with its end. Raises `ValueError` or `TypeError` for what JSON cannot hold."""
+    """One line, with a line break. Raises `ValueError` or `TypeError` if JSON cannot express it."""
     kind = event.name if isinstance(event, Other) else event.kind
     own = {f.name: getattr(event, f.name) for f in _own_fields(type(event))}
     if isinstance(event, Other):
         del own["name"]
     at = event.at.astimezone(UTC).isoformat()
-    # What an event says itself goes last, so that `extra` cannot replace it.
+    # The fields of the event go last, so that `extra` cannot replace them.
     return _dump({**event.extra, **own, "kind": kind, "at": at})
 
 
@@ -58,7 +67,7 @@ def decode(line: bytes) -> Event:
 
 
 def decode_lines(data: bytes) -> Lines:
-    """All that can be read of a segment, whatever it holds."""
+    """Everything in a segment that can be read."""
     segment = None
     events = []
     garbled = 0
@@ -80,14 +89,15 @@ def _dump(value: Mapping[str, object]) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """The same value in what JSON knows; foreign numbers, such as NumPy's, by their `item()`."""
+    """The value in types that JSON supports; NumPy numbers and the like by their `item()`."""
     match value:
         case None | bool() | int():
             return value
         case float():
-            return float(value) if math.isfinite(value) else _no_number(value)
+            return float(value) if math.isfinite(value) else _not_in_json(value)
         case str():
-            return str(value)[:TEXT_CHARACTERS_MAX]
+            # Redacted first: half a secret would not be recognized.
+            return redact(str(value))[:TEXT_CHARACTERS_MAX]
         case PassedOver():
             return {"checkpoint": _plain(value.checkpoint), "reason": _plain(value.reason)}
         case Mapping():
@@ -95,13 +105,13 @@ def _plain(value: object) -> object:
         case list() | tuple():
             return [_plain(item) for item in value]
     item = getattr(value, "item", None)
-    # One step only: an item that is no plain value after all is refused below.
+    # Only once: an item that is still not a plain value is refused below.
     if callable(item) and isinstance(number := item(), bool | int | float | str):
         return _plain(number)
     raise TypeError(f"A {type(value).__name__} cannot be written to the journal.")
 
 
-def _no_number(value: float) -> str:
+def _not_in_json(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
@@ -152,20 +162,23 @@ def _own_fields(kind: type[Event]) -> list["Field[object]"]:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("A text is expected.")
+        raise ValueError("Expected a text.")
     return value
 
 
 def _time(value: object) -> datetime:
     time = datetime.fromisoformat(_text(value))
     if time.utcoffset() is None:
-        raise ValueError("A time zone is expected.")
-    return time.astimezone(UTC)
+        raise ValueError("Expected a time zone.")
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("The time is out of range.") from None
 
 
 def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("A whole number is expected.")
+        raise ValueError("Expected a whole number.")
     return value
 
 
@@ -174,39 +187,40 @@ def _whole_or_none(value: object) -> int | None:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, str) and value in _NO_NUMBERS:
-        return _NO_NUMBERS[value]
+    if isinstance(value, str) and value in _NOT_IN_JSON:
+        return _NOT_IN_JSON[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("A number is expected.")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError("The number is too large.") from None
+        raise ValueError("Expected a number.")
+    if abs(value) > NUMBER_MAX:
+        # No run has such a number: the figures count the event as garbled.
+        return NUMBER_MAX if value > 0 else -NUMBER_MAX
+    # Dividing by a denormal number overflows.
+    return float(value) if abs(value) >= sys.float_info.min else 0.0
 
 
 def _truth(value: object) -> bool:
     if not isinstance(value, bool):
-        raise ValueError("True or false is expected.")
+        raise ValueError("Expected true or false.")
     return value
 
 
 def _scalar(value: object) -> Scalar:
     if isinstance(value, str):
-        return _NO_NUMBERS.get(value, value)
+        return _NOT_IN_JSON.get(value, value)
     if value is None or isinstance(value, bool | int | float):
         return value
-    raise ValueError("A plain value is expected.")
+    raise ValueError("Expected a plain value.")
 
 
 def _mapping(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise ValueError("An object is expected.")
+        raise ValueError("Expected an object.")
     return value
 
 
 def _passed_over(value: object) -> tuple[PassedOver, ...]:
     if not isinstance(value, list):
-        raise ValueError("A list is expected.")
+        raise ValueError("Expected a list.")
     found = [_mapping(item) for item in value]
     return tuple(
         PassedOver(checkpoint=_text(item.get("checkpoint")), reason=_text(item.get("reason")))
@@ -225,3 +239,27 @@ _READERS: Mapping[object, Callable[[object], object]] = {
     Mapping[str, Scalar]: lambda value: {k: _scalar(v) for k, v in _mapping(value).items()},
     Mapping[str, float]: lambda value: {k: _number(v) for k, v in _mapping(value).items()},
 }
+
+
+FOLDER = "journal/"
+
+_NAME = re.compile(r"journal/(\d{6,})-(\d{6,})\.jsonl", re.ASCII)
+
+
+class SegmentName(NamedTuple):
+    attempt: int
+    segment: int
+
+    def __str__(self) -> str:
+        return f"{prefix_of(self.attempt)}{self.segment:06}.jsonl"
+
+
+def prefix_of(attempt: int) -> str:
+    """The common prefix of the names of all segments of an attempt."""
+    return f"{FOLDER}{attempt:06}-"
+
+
+def parse_name(name: str) -> SegmentName | None:
+    """None for an object that is not a segment."""
+    match = _NAME.fullmatch(name)
+    return match and SegmentName(int(match[1]), int(match[2]))

@@ -1,30 +1,32 @@
-"""Read what was written down, attempt by attempt. Changes nothing.
+"""Read the journal of a run, attempt by attempt. Changes nothing.
 
-What a kill leaves behind: whole segments. An attempt that was killed simply ends early; what it did
-after its last flush is not known.
+A kill leaves only complete segments. The journal of a killed attempt ends early: what it did after
+its last flush is unknown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 
 from outlast.journal.events import Event
-from outlast.journal.lines import Lines, decode_lines
-from outlast.journal.names import FOLDER, SegmentName, parse_name
-from outlast.storage.errors import NotFound
+from outlast.journal.lines import FOLDER, Lines, SegmentName, decode_lines, parse_name
+from outlast.storage.errors import NotFound, Unreadable
 from outlast.storage.limits import ROUTINE, Limits
 from outlast.storage.protocol import Store
 
 _READERS_MAX = 8
+# Many times the maximum that a writer buffers.
+_SEGMENT_BYTES_MAX = 16 * 1024**2
+_GARBLED = Lines(None, (), 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptRecord:
     """The events of one attempt, in the order in which they were written.
 
-    `garbled` lines could not be read. More than one of `writers` means that two processes took
-    themselves for this attempt.
+    `garbled` lines could not be read. More than one of `writers` means that two processes both
+    acted as this attempt.
     """
 
     attempt: int
@@ -36,25 +38,67 @@ class AttemptRecord:
 def read_journal(store: Store, *, limits: Limits = ROUTINE) -> list[AttemptRecord]:
     """All attempts, oldest first. Raises a `StorageError` if the store cannot be read.
 
-    Unreadable lines are counted and passed over. `limits` hold for each call of the store.
+    Unreadable lines are counted and skipped. `limits` apply to each store operation.
     """
     entries = store.list(FOLDER, limits=limits)
-    names = sorted(name for entry in entries if (name := parse_name(entry.name)))
-
-    def read(name: SegmentName) -> Lines | None:
-        try:
-            return decode_lines(store.read(str(name), limits=limits))
-        except NotFound:
-            # It was deleted since it was listed, which is as if it had never been.
-            return None
-
-    # Segments are small and many, so that waiting for each in turn would take long.
-    with ThreadPoolExecutor(_READERS_MAX, thread_name_prefix="outlast-journal") as pool:
-        found = list(zip(names, pool.map(read, names), strict=True))
+    found = _read_all(store, sorted(filter(None, (parse_name(e.name) for e in entries))), limits)
     return [
-        _record(attempt, [lines for _, lines in group if lines is not None])
+        _record(attempt, [lines for _, lines in group])
         for attempt, group in groupby(found, key=lambda pair: pair[0].attempt)
     ]
+
+
+def read_attempt(
+    store: Store, attempt: int, *, segments_max: int = 64, limits: Limits = ROUTINE
+) -> AttemptRecord | None:
+    """One attempt, without listing the journal; None if it has written nothing.
+
+    Of more than `segments_max` segments, the first and the newest ones are read: they contain when
+    it started, what it did last and how it ended.
+    """
+
+    def is_there(segment: int) -> bool:
+        try:
+            store.read(str(SegmentName(attempt, segment)), length=0, limits=limits)
+        except NotFound:
+            return False
+        return True
+
+    # A writer that was killed on a mounted folder can leave one segment that is unreadable.
+    last = _last(lambda segment: is_there(segment) or is_there(segment + 1))
+    numbers = [1, *range(max(2, last - segments_max + 2), last + 1)] if last else []
+    found = _read_all(store, [SegmentName(attempt, number) for number in numbers], limits)
+    return _record(attempt, [lines for _, lines in found]) if found else None
+
+
+def _last(is_there: Callable[[int], bool]) -> int:
+    """The last number of an unbroken sequence from 1; 0 if there is none."""
+    low, high = 0, 1
+    while is_there(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_there(middle) else (low, middle)
+    return low
+
+
+def _read_all(
+    store: Store, names: Sequence[SegmentName], limits: Limits
+) -> list[tuple[SegmentName, Lines]]:
+    def read(name: SegmentName) -> Lines | None:
+        try:
+            data = store.read(str(name), length=_SEGMENT_BYTES_MAX + 1, limits=limits)
+        except NotFound:
+            # It was deleted since it was listed.
+            return None
+        except Unreadable:
+            return _GARBLED
+        return decode_lines(data) if len(data) <= _SEGMENT_BYTES_MAX else _GARBLED
+
+    # Segments are small and many, so reading one after the other would be slow.
+    with ThreadPoolExecutor(_READERS_MAX, thread_name_prefix="outlast-journal") as pool:
+        found = zip(names, pool.map(read, names), strict=True)
+        return [(name, lines) for name, lines in found if lines is not None]
 
 
 def _record(attempt: int, segments: Sequence[Lines]) -> AttemptRecord:
@@ -62,7 +106,7 @@ def _record(attempt: int, segments: Sequence[Lines]) -> AttemptRecord:
     events: list[Event] = []
     garbled = 0
     for lines in segments:
-        # A batch whose first write hung may have been written again under another name.
+        # If a write hung, the batch may have been written again under another name.
         if lines.segment is not None and lines.segment in seen:
             continue
         seen.add(lines.segment)

@@ -1,42 +1,48 @@
-"""Write down what happens in an attempt, without ever holding up or failing the training loop.
+"""Write the events of an attempt, without ever blocking or failing the training loop.
 
-Events are put into memory, and written in batches by a thread of their own: at once where an event
-is prompt, else once in a while. A store that fails costs a log line and a later try, no error.
+Events are buffered in memory and written in batches by a background thread: immediately if an event
+is prompt, otherwise from time to time. If the store fails, this is logged and retried later; it is
+not an error.
 
-If killed: all that `flush` confirmed can be read, and so can what the thread wrote. Later events
-are lost: normally those of the last `flush_seconds` that were not prompt. No segment is ever torn.
+If killed: everything that `flush` confirmed or the thread has written can be read. Later events are
+lost, usually those of the last `flush_seconds` that were not prompt. No segment is ever torn.
 """
 
-import logging
 import math
 import os
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from outlast.journal.backlog import Backlog
+from outlast._base.logs import get_logger
 from outlast.journal.events import Dropped, Event, utc_now
-from outlast.journal.lines import Segment, encode, encode_segment
-from outlast.journal.names import SegmentName, parse_name, prefix_of
-from outlast.storage.commit import create_or_confirm
+from outlast.journal.lines import (
+    Segment,
+    SegmentName,
+    encode,
+    encode_segment,
+    parse_name,
+    prefix_of,
+)
 from outlast.storage.errors import AlreadyExists
 from outlast.storage.limits import Countdown, Limits
-from outlast.storage.protocol import Store
+from outlast.storage.protocol import Store, create_or_confirm
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 PATIENT = Limits(
     connect_seconds_max=4.0, request_seconds_max=20.0, attempts_max=3, total_seconds_max=60.0
 )
-"""For a flush that no deadline presses. What fails is tried again with the next one anyway."""
+"""For a flush without a deadline. What fails is retried with the next one."""
 
 PROMPT_SECONDS_MIN = 1.0
-"""Even prompt events do not make segments faster than this."""
+"""The minimum time between two segments, even for prompt events."""
 
 _NAMES_TRIED_MAX = 8
-_NOT_WRITTEN = "The journal could not be written; it is tried again later"
+_NOT_WRITTEN = "Could not write the journal; retrying later"
 
 
 class _Batch(NamedTuple):
@@ -45,9 +51,9 @@ class _Batch(NamedTuple):
 
 
 class JournalWriter:
-    """Records the events of one attempt. Safe to use from many threads; idle in forked children.
+    """Records the events of one attempt. Thread-safe; inactive in forked children.
 
-    Two writers of one attempt, should that ever be, write side by side and overwrite nothing.
+    Two writers of one attempt write separate segments and overwrite nothing.
     """
 
     def __init__(
@@ -61,9 +67,9 @@ class JournalWriter:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         if attempt < 0:
-            raise ValueError(f"The attempt is {attempt!r}; a number from 0 is expected.")
+            raise ValueError(f"attempt is {attempt!r}; expected a number of at least 0.")
         if not flush_seconds > 0:
-            raise ValueError(f"flush_seconds is {flush_seconds!r}; a number above 0 is expected.")
+            raise ValueError(f"flush_seconds is {flush_seconds!r}; expected a number above 0.")
         self._store = store
         self._attempt = attempt
         self._flush_seconds = flush_seconds
@@ -72,8 +78,8 @@ class JournalWriter:
         self._pid = os.getpid()
         self._writer = uuid.uuid4().hex
         self._backlog = Backlog(buffer_bytes_max)
-        # A batch that was once tried stays as it is: whether it took effect may be unknown, and
-        # only the same bytes can be recognised as ours.
+        # A batch never changes after the first attempt to write it, which may have succeeded: only
+        # the same bytes can be recognized as ours.
         self._pending: _Batch | None = None
         self._batches = 0
         self._segment = 1
@@ -86,7 +92,7 @@ class JournalWriter:
         self._changed = threading.Condition(threading.RLock())
 
     def record(self, event: Event) -> None:
-        """Put an event down to be written. Never waits for the store and never raises.
+        """Record an event to be written. Never waits for the store and never raises.
 
         Nothing is recorded after `close`, nor in a forked child.
         """
@@ -95,19 +101,19 @@ class JournalWriter:
         try:
             self._add(event)
         except Exception as error:
-            self._note_failure(f"A {type(event).__name__} could not be recorded", error)
+            self._note_failure(f"Could not record a {type(event).__name__} event", error)
 
     def flush(self, *, limits: Limits = PATIENT) -> bool:
-        """Write all that was recorded, and say whether that is durable now. Never raises.
+        """Write everything recorded so far. Returns whether it is durable. Never raises.
 
-        It does not wait for a write of the background thread that hangs: it writes the same again,
-        within `limits`, and a reader sees it once.
+        Does not wait for a background write that hangs: it writes the same batch again, within
+        `limits`, and a reader sees it once.
         """
         if os.getpid() != self._pid:
             return False
         try:
             countdown = Countdown(limits, f"Trying to write the journal to {self._store.url}")
-            # At most two: the one that was tried before, and all that came since.
+            # At most two: the one that was attempted before, and everything since.
             for _ in range(2):
                 if (batch := self._next_batch()) is None:
                     break
@@ -119,7 +125,7 @@ class JournalWriter:
         return True
 
     def close(self, *, limits: Limits = PATIENT) -> bool:
-        """Write what is left and stop. Inside a grace period, give `limits=final(seconds_left)`."""
+        """Write the rest and stop. Within a grace period, pass `limits=final(seconds_left)`."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -180,7 +186,7 @@ class JournalWriter:
     def _write(self, batch: _Batch, countdown: Countdown) -> None:
         """Make a batch durable under the first free name.
 
-        If killed: the segment is there whole, or not at all.
+        If killed: the segment is complete, or does not exist.
         """
         segment = self._segment
         for _ in range(_NAMES_TRIED_MAX):
@@ -192,23 +198,71 @@ class JournalWriter:
             else:
                 self._note_written(batch, segment)
                 return
-        raise AlreadyExists(f"No free name for a segment was found in {self._store.url}.")
+        raise AlreadyExists(f"Could not find a free segment name in {self._store.url}.")
 
     def _next_free(self, taken: int, countdown: Countdown) -> int:
-        """The number after all that are there; one that is taken need not be listed."""
+        """The number after all existing segments; a taken one may be missing in the listing."""
         entries = self._store.list(prefix_of(self._attempt), limits=countdown.limits_left())
         listed = [name.segment for entry in entries if (name := parse_name(entry.name))]
         return max([taken, *listed]) + 1
 
     def _note_written(self, batch: _Batch, segment: int) -> None:
         with self._changed:
-            # Another thread may have written the same batch meanwhile.
+            # Another thread may have written the same batch.
             if self._pending is batch:
                 self._pending = None
             self._segment = max(self._segment, segment + 1)
 
     def _note_failure(self, what: str, error: Exception) -> None:
-        """Say it once: a store that is down stays down for a while."""
+        """Log this once: an unavailable store stays unavailable for a while."""
         if what not in self._noted:
             self._noted.add(what)
             log.warning("%s (%s: %s).", what, type(error).__name__, error)
+
+
+LINE_BYTES_MAX = 64 * 1024
+"""Longer lines are dropped: no event is that long."""
+
+
+class _Line(NamedTuple):
+    number: int
+    data: bytes
+
+
+class Backlog:
+    """Lines that wait to be written, up to a limit. Not thread-safe.
+
+    When it is full, the oldest minor lines are dropped first.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._minor: deque[_Line] = deque()
+        self._major: deque[_Line] = deque()
+        self._bytes = 0
+        self._added = 0
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._minor) + len(self._major)
+
+    def add(self, data: bytes, *, minor: bool) -> None:
+        if len(data) > LINE_BYTES_MAX:
+            self.dropped += 1
+            return
+        self._added += 1
+        (self._minor if minor else self._major).append(_Line(self._added, data))
+        self._bytes += len(data)
+        while self._bytes > self._bytes_max:
+            oldest = (self._minor or self._major).popleft()
+            self._bytes -= len(oldest.data)
+            self.dropped += 1
+
+    def take(self) -> list[bytes]:
+        """All lines, in order. Empties the backlog and resets the count of dropped lines."""
+        lines = sorted([*self._minor, *self._major])
+        self._minor.clear()
+        self._major.clear()
+        self._bytes = 0
+        self.dropped = 0
+        return [line.data for line in lines]

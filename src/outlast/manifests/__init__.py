@@ -1,1 +1,1 @@
-"""Manifests: write the right ones (`render/`), review anyone's (`lint/`, `rules/`)."""
+"""Kubernetes manifests: render them from a workload file, and lint existing ones."""

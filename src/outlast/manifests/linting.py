@@ -1,69 +1,72 @@
-"""Lint manifests: find the files, read them, run the rules, and make the fixes if asked to.
+"""Lint manifests: find and read the files, run the rules, and make fixes if requested.
 
-This is what the command line calls, and what a program can call. Nothing is written here but by
-`write_fixes`. What few lints need is imported where they need it, because a lint of one file should
-be over at once.
+The command line and programs call this. Only `write_fixes` writes anything. What few lints need is
+imported where it is used, so that linting a file is fast.
 """
 
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from outlast.manifests.lint.baseline import read_baseline, without_known
-from outlast.manifests.lint.collecting import (
-    Found,
+from outlast.manifests.lint.engine.baseline import read_baseline, without_known
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.engine.files import (
+    InputFile,
     collect,
-    kustomizations_beside,
+    kustomizations_next_to,
+    replace_file,
     settings_of_pools,
 )
-from outlast.manifests.lint.configuration import Options
-from outlast.manifests.lint.engine import Outcome, run
+from outlast.manifests.lint.engine.loading import load, with_patches
+from outlast.manifests.lint.engine.report import LintReport
+from outlast.manifests.lint.engine.rule import Rule, chosen, find_rule
+from outlast.manifests.lint.engine.running import RuleResults, run
 from outlast.manifests.lint.errors import LintError, NothingLinted
-from outlast.manifests.lint.file import File, Format
-from outlast.manifests.lint.loading import load, with_patches
-from outlast.manifests.lint.pools.model import Capacity, joined
-from outlast.manifests.lint.report import Report
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Rule
-from outlast.manifests.lint.schemas import schemas_for
-from outlast.manifests.lint.selection import chosen, find_rule
-from outlast.manifests.lint.source import Source
-from outlast.manifests.lint.writing import replace_file
+from outlast.manifests.lint.kubernetes.review import FileFormat, LoadedFile, Review
+from outlast.manifests.lint.kubernetes.schemas import schemas_for
+from outlast.manifests.lint.pools.model import ClusterCapacity, joined
 from outlast.manifests.rules import ALL_RULES
+from outlast.yamltext.source import Source
 
-# A fix may uncover another; a few rounds settle every case, and a mistake cannot run for ever.
+if TYPE_CHECKING:
+    from outlast.manifests.lint.engine.fixing import FixedText
+
+# A fix may reveal another finding. A few rounds are enough, and a bug cannot loop endlessly.
 _FIX_ROUNDS_MAX = 10
 
 
 def lint(
     *paths: str | os.PathLike[str],
-    options: Options | None = None,
+    options: LintOptions | None = None,
     read_stdin: Callable[[], bytes] | None = None,
-) -> Report:
-    """Look at files and folders, and at standard input for `-`.
+) -> LintReport:
+    """Lint files and folders, and standard input for `-`.
 
-    Raises `NothingLinted` if there is no object and no node pool in them, and `LintError` for
-    a path, an option or a baseline that cannot be used. What is wrong in a file is a finding.
+    Raises `NothingLinted` if they contain no object and no node pool, and `LintError` for an
+    invalid path, option or baseline. What is wrong in a file is a finding.
     """
-    inputs = gather(paths, options or Options(), read_stdin=read_stdin)
+    inputs = gather(paths, options or LintOptions(), read_stdin=read_stdin)
     return examine(inputs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Inputs:
-    """The bytes to look at. `pools` are looked at for their node pools alone."""
+class LintInputs:
+    """The files to lint. `pools` are read for their node pools only."""
 
-    options: Options
-    files: tuple[Found, ...]
-    pools: tuple[Found, ...] = ()
+    options: LintOptions
+    files: tuple[InputFile, ...]
+    pools: tuple[InputFile, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FixedFile:
-    """A file before and after fixes."""
+    """A file before and after fixes. `folder` is the one it was found below, None if named."""
 
     before: Source
     after: str
+    folder: Path | None = None
 
     @property
     def diff(self) -> str:
@@ -83,10 +86,10 @@ class FixedFile:
 
 def gather(
     paths: Iterable[str | os.PathLike[str]],
-    options: Options,
+    options: LintOptions,
     *,
     read_stdin: Callable[[], bytes] | None = None,
-) -> Inputs:
+) -> LintInputs:
     """Find and read the files."""
     given = [os.fspath(path) for path in paths]
     files = tuple(collect(given, exclude=options.exclude, read_stdin=read_stdin))
@@ -96,63 +99,94 @@ def gather(
         for found in collect(options.pools)
         if found.path is None or found.path.resolve() not in known
     )
-    return Inputs(options=options, files=files, pools=pools)
+    return LintInputs(options=options, files=files, pools=pools)
 
 
-def examine(inputs: Inputs) -> Report:
+def examine(inputs: LintInputs) -> LintReport:
     """Run the rules over what was read."""
     return _examined(inputs)[1]
 
 
-def examine_and_fix(inputs: Inputs, *, unsafe: bool = False) -> tuple[Report, list[FixedFile]]:
-    """The findings that fixes leave, and the files with the fixes made. Nothing is written.
+def examine_and_fix(
+    inputs: LintInputs, *, unsafe: bool = False
+) -> tuple[LintReport, list[FixedFile]]:
+    """The remaining findings, and the fixed files. Nothing is written.
 
-    Done until no fix is left to make, so that doing it again changes nothing.
+    Repeats until there is nothing left to fix, so running it again changes nothing.
     """
-    from outlast.manifests.lint.fixing import fix_file
-
+    folders = {found.name: found.folder for found in inputs.files}
+    links = {found.name for found in inputs.files if found.is_link}
+    not_fixed: dict[str, None] = {}
     originals: dict[str, Source] = {}
     texts: dict[str, str] = {}
-    fixed = 0
+    count = 0
     files, report = _examined(inputs)
     for _ in range(_FIX_ROUNDS_MAX):
-        made = 0
-        for file in files:
-            findings = [one for one in report if one.fault.place.source is file.source]
-            result = fix_file(file, findings, unsafe=unsafe)
-            if result.count:
-                made += result.count
-                originals.setdefault(file.source.name, file.source)
-                texts[file.source.name] = result.text
+        made = _fixes(files, report, unsafe=unsafe)
+        not_fixed |= dict.fromkeys(source.name for source, _ in made if source.name in links)
+        made = [(source, fixed) for source, fixed in made if source.name not in links]
         if not made:
             break
-        fixed += made
+        for source, fixed in made:
+            count += fixed.count
+            originals.setdefault(source.name, source)
+            texts[source.name] = fixed.text
         inputs = _with_texts(inputs, originals, texts)
         files, report = _examined(inputs)
-    changed = [FixedFile(before=originals[name], after=texts[name]) for name in originals]
-    return replace(report, fixed=fixed), changed
+    notices = (*report.notices, *map(_link_notice, not_fixed))
+    changed = [
+        FixedFile(before=originals[name], after=texts[name], folder=folders[name])
+        for name in originals
+    ]
+    return replace(report, fixed=count, notices=notices), changed
+
+
+def _fixes(
+    files: Iterable[LoadedFile], report: LintReport, *, unsafe: bool
+) -> list[tuple[Source, "FixedText"]]:
+    """The files with fixes, each with its new text."""
+    from outlast.manifests.lint.engine.fixing import fix_file
+
+    made = []
+    for file in files:
+        findings = [one for one in report if one.fault.place.source is file.source]
+        fixed = fix_file(file, findings, unsafe=unsafe)
+        if fixed.count:
+            made.append((file.source, fixed))
+    return made
+
+
+def _link_notice(name: str) -> str:
+    return (
+        f"{name}: not fixed, because it is a symbolic link. To fix the file it points to, name "
+        "the link on the command line."
+    )
 
 
 def write_fixes(files: Iterable[FixedFile]) -> None:
-    """Write the fixed files, each whole or not at all, unless it has changed meanwhile.
+    """Write the fixed files, each completely or not at all, unless it has changed meanwhile.
 
-    If killed: some files have their fixes and others do not; running it again does the rest.
+    A link is followed only if it was named itself. If killed: some files have their fixes and
+    others do not; running it again does the rest.
     """
     for file in files:
         source = file.before
         assert source.path is not None, "standard input cannot be written to"
         replace_file(
-            source.path, source.to_bytes(file.after), expected=source.to_bytes(source.text)
+            source.path,
+            source.to_bytes(file.after),
+            expected=source.to_bytes(source.text),
+            folder=file.folder,
         )
 
 
-def _examined(inputs: Inputs) -> tuple[list[File], Report]:
+def _examined(inputs: LintInputs) -> tuple[list[LoadedFile], LintReport]:
     options = inputs.options
     loaded = [load(found) for found in inputs.files]
-    beside = kustomizations_beside(
+    neighbors = kustomizations_next_to(
         found.path for found in inputs.files if found.path is not None and found.is_named
     )
-    files = with_patches(loaded, (load(found) for found in beside))
+    files = with_patches(loaded, (load(found) for found in neighbors))
     pool_files = [_pool_file(found) for found in inputs.pools]
     review = Review(
         _with_windows([*files, *pool_files]),
@@ -166,29 +200,28 @@ def _examined(inputs: Inputs) -> tuple[list[File], Report]:
 
 
 def _report(
-    files: Sequence[File],
+    files: Sequence[LoadedFile],
     review: Review,
     rules: tuple[Rule, ...],
-    outcome: Outcome,
-    options: Options,
-) -> Report:
+    outcome: RuleResults,
+    options: LintOptions,
+) -> LintReport:
     notices = [file.notice for file in files if file.notice]
     findings = list(outcome.findings)
     if options.baseline is not None:
         findings, gone = without_known(findings, read_baseline(options.baseline))
-        if gone:
-            notices.append(f"{gone.total()} findings of the baseline no longer occur.")
+        notices += _gone_notice(gone.total())
     objects = len(review.manifests)
     sources = {id(file.source) for file in files}
     pools = sum(id(pool.place.source) in sources for pool in review.pools)
-    # What is wrong with a file of --pools does not make up for an empty folder.
-    told = any(id(one.fault.place.source) in sources for one in outcome.findings)
-    if not objects and not pools and not told:
+    # A finding in a --pools file does not count as something linted.
+    has_findings = any(id(one.fault.place.source) in sources for one in outcome.findings)
+    if not objects and not pools and not has_findings:
         raise NothingLinted(
-            "Nothing was linted: there is no Kubernetes object and no node pool in what was given.",
+            "Nothing was linted: no Kubernetes object and no node pool was found.",
             hint=" ".join([*notices, "Check the paths."]),
         )
-    return Report(
+    return LintReport(
         findings=tuple(findings),
         rules=rules,
         files=len(files),
@@ -200,45 +233,61 @@ def _report(
     )
 
 
-def _pool_file(found: Found) -> File:
+def _gone_notice(count: int) -> list[str]:
+    if not count:
+        return []
+    one, several = (
+        "finding in the baseline no longer occurs",
+        "findings in the baseline no longer occur",
+    )
+    return [f"{count} {one if count == 1 else several}."]
+
+
+def _pool_file(found: InputFile) -> LoadedFile:
     file = load(found)
     is_known = file.capacity.pools or file.capacity.is_autopilot is not None
-    if found.is_named and not is_known and file.format is not Format.TERRAFORM:
+    if found.is_named and not is_known and file.format is not FileFormat.TERRAFORM:
         raise LintError(
             f"No node pool was found in {found.name!r}.",
-            hint="Give a gcloud script, a Terraform file, or the JSON of `gcloud container "
+            hint="Pass a gcloud script, a Terraform file, or the JSON output of `gcloud container "
             "node-pools list` or `kubectl get nodes`.",
         )
     return replace(file, manifests=())
 
 
-def _with_windows(files: Sequence[File]) -> list[File]:
-    """The files, with their pools knowing what the kubelet settings that a script names say."""
+def _with_windows(files: Sequence[LoadedFile]) -> list[LoadedFile]:
+    """The files, with the windows of their pools from the kubelet settings a script refers to."""
     if not any(pool.config_file for file in files for pool in file.capacity.pools):
         return list(files)
     from outlast.manifests.lint.pools.kubelet import config_paths, with_windows
 
-    documents = {file.source.path: file.documents for file in files if file.source.path}
+    documents = {file.source.path: file.reading.documents for file in files if file.source.path}
     named = {path for file in files for path in config_paths(file.capacity)}
     for found in settings_of_pools(named - documents.keys()):
         if found.path is not None:
-            documents[found.path] = load(found).documents
+            documents[found.path] = load(found).reading.documents
     return [replace(file, capacity=with_windows(file.capacity, documents)) for file in files]
 
 
-def _extra(files: Sequence[File], pool_files: Sequence[File], options: Options) -> Capacity:
-    """What is known of the nodes beyond single files."""
-    terraform = [file.source for file in (*files, *pool_files) if file.format is Format.TERRAFORM]
-    told = Capacity(is_autopilot=options.is_autopilot)
+def _extra(
+    files: Sequence[LoadedFile], pool_files: Sequence[LoadedFile], options: LintOptions
+) -> ClusterCapacity:
+    """The capacity that is not known from a single file."""
+    terraform = [
+        file.source for file in (*files, *pool_files) if file.format is FileFormat.TERRAFORM
+    ]
+    stated = ClusterCapacity(is_autopilot=options.is_autopilot)
     if not terraform:
-        return told
+        return stated
     from outlast.manifests.lint.pools.terraform import read_terraform
 
-    return joined([read_terraform(terraform), told])
+    return joined([read_terraform(terraform), stated])
 
 
-def _with_texts(inputs: Inputs, sources: dict[str, Source], texts: dict[str, str]) -> Inputs:
-    def renewed(found: Found) -> Found:
+def _with_texts(
+    inputs: LintInputs, sources: dict[str, Source], texts: dict[str, str]
+) -> LintInputs:
+    def renewed(found: InputFile) -> InputFile:
         if found.name not in texts:
             return found
         return replace(found, data=sources[found.name].to_bytes(texts[found.name]))

@@ -1,6 +1,5 @@
-"""A page with a few figures for Prometheus, where a port is set."""
+"""A metrics page for Prometheus, if a port is set."""
 
-from outlast.metrics.exporter import Exporter, Metric
-from outlast.metrics.settings import METRICS_HOST, METRICS_PORT, METRICS_SETTINGS
+from outlast.metrics.exporter import METRICS_HOST, METRICS_PORT, METRICS_SETTINGS, Exporter, Metric
 
 __all__ = ["METRICS_HOST", "METRICS_PORT", "METRICS_SETTINGS", "Exporter", "Metric"]

@@ -1,27 +1,50 @@
-"""Serve figures in the text format of Prometheus, from a thread that nothing waits for.
+"""Serve metrics in the text format of Prometheus, from a background thread.
 
-Read-only, one page, no dependency. A page that cannot be served is logged and no more: figures are
-no reason for a training to end.
+One read-only page without dependencies. If it cannot be served, this is only logged: metrics must
+not stop a training run. Neither can clients: two threads serve all of them, connections are limited
+in number and each has a deadline, so idle or hostile ones use a bounded amount of memory.
 """
 
-import logging
 import math
-import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-from outlast.metrics.settings import METRICS_HOST, METRICS_PORT
+from outlast._base.logs import get_logger
+from outlast._base.settings import Setting, setting, text_of, whole_number_to
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from outlast.interruption.guard import Guard
+    from outlast.metrics.server import PageServer
 
-_TIMEOUT_SECONDS = 10.0
+log = get_logger(__name__)
+
+
+METRICS_PORT: Setting[int | None] = setting(
+    "metrics_port",
+    whole_number_to(65535, "A port"),
+    None,
+    default_text="none (no metrics page)",
+    meaning="Port of the metrics page for Prometheus.",
+    hint="Use a free port, for example 9464.",
+)
+METRICS_HOST = setting(
+    "metrics_host",
+    text_of("A host name or an address"),
+    "127.0.0.1",
+    meaning="Address on which the metrics page listens. Use 0.0.0.0 in a Pod, so that Prometheus "
+    "can reach it.",
+    hint="Use 127.0.0.1, or 0.0.0.0 for all networks.",
+)
+
+METRICS_SETTINGS: tuple[Setting[object], ...] = (METRICS_PORT, METRICS_HOST)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """A figure. `read` is called for each request, in another thread; None leaves it out."""
+    """A metric. `read` is called for each request, in another thread; None omits the metric."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -36,18 +59,16 @@ class Exporter:
         self._metrics = metrics
         self._port = METRICS_PORT.read().value
         self._host = METRICS_HOST.read().value
-        self._close: Callable[[], object] = lambda: None
+        self._server: PageServer | None = None
         self.url: str | None = None
-        """Where the page is, while it is served."""
+        """The URL of the page, while it is served."""
 
     def __enter__(self) -> Self:
         if self._port is not None:
             try:
                 self._serve(self._port)
             except OSError as error:
-                log.warning(
-                    "There is no page of metrics at %s:%d: %s.", self._host, self._port, error
-                )
+                log.warning("Cannot serve metrics at %s:%d: %s.", self._host, self._port, error)
         return self
 
     def __exit__(
@@ -56,54 +77,26 @@ class Exporter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._close()
+        if self._server is not None:
+            self._server.close()
 
     def page(self) -> str:
-        """The figures as they are now."""
+        """The current metrics."""
         return "".join(map(_lines, self._metrics))
 
     def _serve(self, port: int) -> None:
-        # Loaded only here: few programs serve a page, and all of them start.
-        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+        # Imported only here, because few programs serve metrics.
+        from outlast.metrics.server import PageServer
 
-        exporter = self
-
-        class Handler(BaseHTTPRequestHandler):
-            timeout = _TIMEOUT_SECONDS
-
-            def do_GET(self) -> None:
-                found = self.path.partition("?")[0] in ("/", "/metrics")
-                body = exporter.page().encode() if found else b"See /metrics.\n"
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None: ...
-
-        server = ThreadingHTTPServer((self._host, port), Handler)
-        server.daemon_threads = True
-        server.block_on_close = False
-        thread = threading.Thread(
-            target=server.serve_forever, args=(0.1,), name="outlast-metrics", daemon=True
-        )
-        thread.start()
-        self.url = f"http://{self._host}:{server.server_port}/metrics"
-
-        def close() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        self._close = close
+        self._server = PageServer(self._host, port, self.page)
+        self.url = f"http://{self._host}:{self._server.port}/metrics"
 
 
 def _lines(metric: Metric) -> str:
     try:
         value = metric.read()
-    except Exception as error:  # it calls what may be gone by now, such as a queue
-        log.debug("The metric %s could not be read: %s", metric.name, error)
+    except Exception as error:  # it may call something that is gone by now, such as a queue
+        log.debug("Could not read the metric %s: %s", metric.name, error)
         value = None
     if value is None or not math.isfinite(value):
         return ""
@@ -111,4 +104,19 @@ def _lines(metric: Metric) -> str:
         f"# HELP {metric.name} {metric.meaning}\n"
         f"# TYPE {metric.name} {metric.kind}\n"
         f"{metric.name} {value!r}\n"
+    )
+
+
+def expiry_metric(guard: "Guard") -> Metric:
+    """The metric that all kinds of programs export, under the name that alerts use."""
+
+    def read() -> float | None:
+        left = guard.seconds_until_expiry()
+        return None if left is None else time.time() + left
+
+    return Metric(
+        name="outlast_expires_timestamp_seconds",
+        kind="gauge",
+        meaning="Time at which the machine will be taken away.",
+        read=read,
     )

@@ -1,4 +1,4 @@
-"""Keyed items that any number of evictable workers pull in chunks, under leases."""
+"""Queues of keyed items, from which any number of workers claim chunks under leases."""
 
 from outlast.queue.errors import ItemRefused, LeaseLost, QueueUnavailable, QueueUrlError
 from outlast.queue.items import (
@@ -6,13 +6,13 @@ from outlast.queue.items import (
     Failure,
     Item,
     Lease,
-    Outcome,
+    LeaseTerms,
     Published,
-    Stats,
-    Terms,
+    QueueStats,
+    Settlement,
 )
 from outlast.queue.opening import open_queue
-from outlast.queue.protocol import Promises, Queue
+from outlast.queue.protocol import Queue, QueueGuarantees
 
 __all__ = [
     "DeadLetter",
@@ -21,13 +21,13 @@ __all__ = [
     "ItemRefused",
     "Lease",
     "LeaseLost",
-    "Outcome",
-    "Promises",
+    "LeaseTerms",
     "Published",
     "Queue",
+    "QueueGuarantees",
+    "QueueStats",
     "QueueUnavailable",
     "QueueUrlError",
-    "Stats",
-    "Terms",
+    "Settlement",
     "open_queue",
 ]

@@ -1,24 +1,31 @@
-"""What travels through a queue: items, leases on chunks of them, and what became of each.
+"""The values that queues exchange with workers: items, leases on chunks of them, and settlements.
 
-Values only. A payload is JSON text that no backend looks into: it is decoded where it is worked on,
-so that one corrupted payload is the failure of one item and not of the queue. Named tuples, because
-a worker makes thousands of them a second.
+A payload is JSON text that backends do not parse. It is decoded where the item is processed, so a
+corrupted payload fails one item and not the queue. These are named tuples because a worker creates
+thousands of them per second.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
+from outlast._redact import redact
 from outlast.queue.errors import ItemRefused
 
-Json: TypeAlias = Any  # what json.loads gives; a recursive type would burden every caller
+Json: TypeAlias = Any  # what json.loads returns; a recursive type would burden every caller
 Publishable: TypeAlias = "Mapping[str, Json] | Iterable[Item | tuple[str, Json]]"
 
 KEY_CHARACTERS_MAX = 512
+ERROR_CHARACTERS_MAX = 4000
+ERRORS_KEPT = 20
+"""How many errors are kept per item. Older ones are dropped."""
+
+EXPIRED_ALONE = "The worker died or lost its lease while it was processing only this item."
 
 
 class Item(NamedTuple):
-    """A piece of work. `failures` counts how often it failed by its own fault."""
+    """One unit of work. `failures` counts its failures so far; evictions do not count."""
 
     key: str
     payload: str
@@ -26,21 +33,33 @@ class Item(NamedTuple):
 
     @classmethod
     def of(cls, key: object, value: Json) -> "Item":
-        """An item from a JSON value, refused if the key or the value cannot travel."""
+        """Make an item from a JSON value. Raises `ItemRefused` if the key or value is invalid."""
         if not isinstance(key, str) or not 0 < len(key) <= KEY_CHARACTERS_MAX or "\0" in key:
             raise ItemRefused(
-                f"The key {key!r:.200} cannot be used.",
-                hint=f"A key is text of 1 to {KEY_CHARACTERS_MAX} characters without NUL.",
+                f"Invalid key {key!r:.200}.",
+                hint=f"Use a string of 1 to {KEY_CHARACTERS_MAX} characters without NUL.",
             )
         try:
-            # Surrogates and NaN have no place in JSON that other programs can read.
+            # Other programs cannot read JSON that contains lone surrogates or NaN.
             payload = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             payload.encode()
             key.encode()
-        except (TypeError, ValueError, RecursionError) as error:
+        except UnicodeEncodeError as error:
             raise ItemRefused(
-                f"The item {key!r} is not a JSON value: {error}.",
-                hint="Publish numbers, text, lists and mappings; bytes go into a store, by name.",
+                f"The value of item {key!r:.200} is not valid JSON: it contains a lone surrogate, "
+                f"{error.object[error.start]!a}.",
+                hint="Replace it, for example with U+FFFD.",
+            ) from error
+        except RecursionError as error:
+            raise ItemRefused(
+                f"The value of item {key!r:.200} is nested too deeply for JSON.",
+                hint="Flatten it, or store it in a file and publish the path.",
+            ) from error
+        except (TypeError, ValueError) as error:
+            raise ItemRefused(
+                f"The value of item {key!r:.200} is not valid JSON: {error}.",
+                hint="Publish numbers, strings, lists and mappings. Store bytes elsewhere and "
+                "publish their name. Replace NaN and Infinity with null or a string.",
             ) from error
         return cls(key=key, payload=payload)
 
@@ -50,21 +69,23 @@ class Item(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """A chunk claimed for a while.
+    """A time-limited claim on a chunk of items.
 
-    `token` grows with every claim of a queue and is never given twice: it is the fence for results.
-    `expires` is this process's monotonic clock, counted from before the claim was sent. `handle` is
-    the backend's own.
+    `queue` is the random ID of the queue, and `token` counts its claims: of two leases of one
+    queue, the later one has the larger token. Sinks fence results with both, without using a clock.
+    A backend that has no counter gives every lease the token 1. `expires` is on this process's
+    monotonic clock, measured from before the claim was sent. `handle` is for the backend.
     """
 
     token: int
     items: tuple[Item, ...]
     expires: float
     handle: Any = None
+    queue: str = ""
 
 
 class Failure(NamedTuple):
-    """An item that failed. It comes back after `delay_seconds`, or, if `is_final`, never."""
+    """An item that failed. It is retried after `delay_seconds`, or never if `is_final`."""
 
     key: str
     error: str
@@ -72,19 +93,19 @@ class Failure(NamedTuple):
     is_final: bool = False
 
 
-class Outcome(NamedTuple):
-    """What became of items of one lease. Items named nowhere stay leased."""
+class Settlement(NamedTuple):
+    """The results for items of one lease, by key. Items that are not listed stay leased."""
 
     done: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
     released: tuple[str, ...] = ()
 
 
-class Terms(NamedTuple):
-    """On what terms a worker claims.
+class LeaseTerms(NamedTuple):
+    """The conditions under which a worker claims items.
 
-    A chunk whose lease expired may hold an item that kills its workers. It comes back in halves,
-    and an item whose lease expired `failures_max` times while it was alone is a dead letter.
+    A chunk whose lease expired may contain an item that kills its workers. It comes back in halves,
+    and an item whose lease expired `failures_max` times while it was alone becomes a dead letter.
     """
 
     worker: str
@@ -93,19 +114,21 @@ class Terms(NamedTuple):
 
 
 class Published(NamedTuple):
+    """How many items a publish added, and how many were in the queue already."""
+
     added: int
     known: int
 
 
 class DeadLetter(NamedTuple):
-    """An item that was given up, with the error of each failure, oldest first."""
+    """An item that is not retried any more, with the error of each failure, oldest first."""
 
     item: Item
     errors: tuple[str, ...]
 
 
-class Stats(NamedTuple):
-    """What a queue knows of itself. None where the backend cannot tell."""
+class QueueStats(NamedTuple):
+    """Counts and rates of a queue. None if the backend cannot tell."""
 
     ready: int | None
     delayed: int | None
@@ -123,6 +146,17 @@ class Stats(NamedTuple):
 
 
 def as_items(given: Publishable) -> Iterator[Item]:
-    """Items from what users publish: a mapping, pairs of key and value, or items."""
+    """Items from a mapping, from pairs of key and value, or from items."""
     for one in given.items() if isinstance(given, Mapping) else given:
         yield one if isinstance(one, Item) else Item.of(*one)
+
+
+def failure_line(error: str, *, worker: str, at: datetime) -> str:
+    """The line kept for a failure. Of a long error it keeps the end, which names the cause.
+
+    Secrets are masked first, because a truncated one would not be recognized.
+    """
+    error = redact(error)
+    if len(error) > ERROR_CHARACTERS_MAX:
+        error = "..." + error[-ERROR_CHARACTERS_MAX:]
+    return f"{at:%Y-%m-%dT%H:%M:%SZ} {worker}: {error}"

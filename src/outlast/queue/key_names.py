@@ -1,8 +1,8 @@
-"""How the key of an item is written in the name of an object. Pure.
+"""Encode the key of an item for use in an object name. Pure.
 
-In lower case letters, digits and '-', everything else as '_' and two hex digits a byte: so a key
-neither leads out of its folder nor meets another one where upper and lower case are the same. A
-long key is written as its hash.
+Lowercase letters, digits and '-' stay as they are; every other byte becomes '_' and two hex digits.
+So a key cannot escape its folder, and two keys never collide on file systems that ignore case. A
+long key is replaced by its hash.
 """
 
 import re
@@ -20,7 +20,7 @@ def encode_key(key: str) -> str:
 
 
 def decode_key(encoded: str) -> str | None:
-    """The key, unless it was too long to be written."""
+    """The key, or None if it was replaced by its hash."""
     if encoded.startswith(_HASHED):
         return None
     raw = _ESCAPED.sub(lambda match: bytes.fromhex(match[1].decode()), encoded.encode())

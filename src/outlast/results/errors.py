@@ -1,15 +1,22 @@
-"""What can go wrong with a sink."""
+"""The errors of sinks."""
 
 from outlast.errors import OutlastError
 
 
 class SinkUnavailable(OutlastError):
-    """The sink's server, file or store did not answer, within bounded retries."""
+    """The sink's server, file or store is unavailable, after a bounded number of retries.
+
+    `permanent` means that retrying cannot help, as with a wrong password or a damaged file.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, permanent: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.permanent = permanent
 
 
 class SinkUrlError(OutlastError, ValueError):
-    """The URL of a sink cannot be used."""
+    """The URL of a sink is invalid."""
 
 
 class ResultDamaged(OutlastError):
-    """What is stored under a key cannot be read as a result."""
+    """A stored result cannot be read."""

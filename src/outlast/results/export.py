@@ -1,47 +1,49 @@
-"""Write every result of a sink into one file, as JSON lines or as Parquet.
+"""Export all results of a sink to one file, as JSON lines or Parquet.
 
-One row per key: `{"key": ..., "result": ...}`. In Parquet both are text, and `result` is JSON: the
-results of one sink need not have one shape. The file is written aside and renamed when it is whole.
+One row per key: `{"key": ..., "result": ...}`. In Parquet both are strings, and `result` is JSON,
+because the results of a sink need not have the same structure. The file is written under a
+temporary name and renamed when it is complete. A new file is private, as `OUTLAST_SHARE` says.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterable
-from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from outlast._base.batches import batched, text_bytes
 from outlast._base.files import replacing
-from outlast.errors import OutlastError
+from outlast.errors import MissingExtra, OutlastError
 from outlast.results.protocol import Result, Sink
-from outlast.storage.errors import MissingExtra
+from outlast.storage.settings import shared_mode
 
 _ROWS_AT_ONCE = 10_000
+_BYTES_AT_ONCE = 8 * 1024**2
 
 
 class ExportFailed(OutlastError):
-    """A file of results could not be written. A file that was there before is as it was."""
+    """The results could not be exported. An existing file is unchanged."""
 
 
 def export(sink: Sink, path: str | os.PathLike[str]) -> int:
-    """Write all results, by key, to a file that ends in `.jsonl` or `.parquet`; gives their number.
+    """Write all results, sorted by key, to a `.jsonl` or `.parquet` file. Returns their number.
 
-    If killed: the file is as it was before, and a hidden one that ends in `.new` may stay beside.
+    If killed: the file is unchanged, and a hidden file ending in `.new` may be left next to it.
     """
     target = Path(path)
     write = _WRITERS.get(target.suffix.lower())
     if write is None:
         raise ExportFailed(
-            f"Results cannot be written as {target.name!r}.",
-            hint=f"Use a name that ends in {' or '.join(_WRITERS)}.",
+            f"Unsupported export format: {target.name!r}.",
+            hint=f"Use a file name ending in {' or '.join(_WRITERS)}.",
         )
     try:
-        with replacing(target) as file:
+        with replacing(target, mode=shared_mode(0o600)) as file:
             return write(sink.results(), file)
     except OSError as error:
         raise ExportFailed(
-            f"The results could not be written to {str(target)!r}: {error.strerror or error}.",
-            hint="Check the folder, its permissions and the room on its disk.",
+            f"Could not write the results to {str(target)!r}: {error.strerror or error}.",
+            hint="Check the folder, its permissions and the free disk space.",
         ) from error
 
 
@@ -59,12 +61,18 @@ def _write_parquet(results: Iterable[Result], file: IO[bytes]) -> int:
         import pyarrow  # type: ignore[import-untyped]  # it has no types
         from pyarrow import parquet
     except ImportError as error:
-        raise MissingExtra("parquet", needed_for="A Parquet file") from error
+        raise MissingExtra("parquet", needed_for="Exporting to Parquet") from error
     schema = pyarrow.schema([("key", pyarrow.string()), ("result", pyarrow.string())])
-    source = iter(results)
+    # Results rarely repeat and may be large, so a dictionary would only use memory.
+    options = {"compression": "zstd", "use_dictionary": ["key"], "write_statistics": ["key"]}
     count = 0
-    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        while rows := list(islice(source, _ROWS_AT_ONCE)):
+    with parquet.ParquetWriter(file, schema, **options) as writer:
+        for rows in batched(
+            results,
+            lambda row: text_bytes(*row),
+            count_max=_ROWS_AT_ONCE,
+            bytes_max=_BYTES_AT_ONCE,
+        ):
             columns = [[row.key for row in rows], [row.payload for row in rows]]
             writer.write_table(pyarrow.table(columns, schema=schema))
             count += len(rows)
@@ -78,7 +86,7 @@ _WRITERS: dict[str, Callable[[Iterable[Result], IO[bytes]], int]] = {
 
 
 def _one_line(result: Result) -> str:
-    """The result as JSON without a line break, whoever stored it."""
+    """The result as JSON on a single line."""
     if "\n" not in result.payload and "\r" not in result.payload:
         return result.payload
     try:
@@ -86,5 +94,5 @@ def _one_line(result: Result) -> str:
     except (ValueError, RecursionError):
         raise ExportFailed(
             f"The result of {result.key!r} is not JSON.",
-            hint="It was not stored by a worker. Correct it or delete it, then export again.",
+            hint="It was not stored by a worker. Fix or delete it, then export again.",
         ) from None

@@ -1,22 +1,27 @@
-"""Results in a folder or an object store, each in a small file of its own.
+"""Results in a folder or an object store, one small object per result.
 
-The store cannot overwrite, so a newer result is a new object beside the older one, and the largest
-token counts, whoever reads. That needs neither a lock nor an exclusive create, and so holds on
-mounted buckets, too. What was replaced is deleted afterwards. The first line of a file says whose
-result it is, the rest is the result.
+Objects are never overwritten: a newer result is a new object next to the older one, and the names
+show which one is current. That needs neither a lock nor an exclusive create, so it also works on
+mounted buckets. Replaced objects are deleted afterwards. The first line of an object identifies the
+result, and the rest is the result itself.
+
+`epochs/0000000007.json` names the queue and version of the seventh run that stored results here.
 """
 
 import contextlib
 import json
 import os
+import random
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from itertools import islice
 from typing import TypeVar
 
+from outlast._base.batches import batched
 from outlast.queue.key_names import encode_key
 from outlast.results.errors import ResultDamaged, SinkUnavailable, SinkUrlError
 from outlast.results.object_names import (
@@ -25,30 +30,32 @@ from outlast.results.object_names import (
     fingerprint,
     folder_of_key,
     name_of,
+    newest,
     parse_name,
 )
 from outlast.results.protocol import Result
 from outlast.storage.errors import AlreadyExists, BadURL, NotFound, StorageError
-from outlast.storage.limits import Limits
+from outlast.storage.limits import SMALL_OBJECTS
 from outlast.storage.opening import open_store
+from outlast.storage.protocol import create_or_confirm
 
 _REQUESTS_AT_ONCE = 32
-# From so many folders on, it is less work to list all of them.
+# Above this many folders, listing all of them is cheaper.
 _FOLDERS_MAX = 512
 _HEAD_BYTES_MAX = 16 * 1024
-_LIMITS = Limits(
-    connect_seconds_max=4.0, request_seconds_max=30.0, attempts_max=4, total_seconds_max=60.0
-)
+_RUN_BYTES_MAX = 64 * 1024
+_TRIES_MAX = 100
+_PAUSE_SECONDS = 0.1
 
 T = TypeVar("T")
 A = TypeVar("A")
 
 
 class ObjectSink:
-    """One object per key below a folder or a URL such as `gs://bucket/prefix`.
+    """One object per key in a folder, or at a URL such as `gs://bucket/prefix`.
 
-    `done` and `store` ask for all keys at the same time: they take as long as one or two requests
-    do. `count` and `results` list everything.
+    `done` and `store` send the requests for all keys concurrently, so they take as long as one or
+    two requests. `count` and `results` list everything.
     """
 
     def __init__(self, url: str) -> None:
@@ -56,11 +63,14 @@ class ObjectSink:
             self._store = open_store(url)
         except BadURL as error:
             raise SinkUrlError(
-                f"No sink can be opened there: {error}",
+                f"Invalid sink URL: {error}",
                 hint="Use sqlite:///file, postgresql://host/database, gs://bucket/prefix or a "
                 "folder.",
             ) from None
         self._lock = threading.Lock()
+        self._epochs_lock = threading.Lock()
+        self._epochs: dict[tuple[str, str], int] = {}
+        self._runs: dict[int, tuple[str, str]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._pid = 0
 
@@ -70,44 +80,54 @@ class ObjectSink:
 
     def done(self, keys: Sequence[str], *, version: str) -> AbstractSet[str]:
         wanted = fingerprint(version)
-        newest = {
-            encoded: max(names, key=_age).version for encoded, names in self._found(keys).items()
-        }
-        return {key for key in keys if newest.get(encode_key(key)) == wanted}
+        found = {encoded: newest(names).version for encoded, names in self._found(keys).items()}
+        return {key for key in keys if found.get(encode_key(key)) == wanted}
 
-    def store(self, results: Sequence[Result], *, token: int, version: str) -> AbstractSet[str]:
-        """Store all results and give the keys that were refused because a newer lease stored them.
+    def store(
+        self, results: Sequence[Result], *, token: int, version: str, queue: str = ""
+    ) -> AbstractSet[str]:
+        """Store all results. Returns the keys that were refused because newer results exist.
 
-        If killed: each result is there whole or not at all. What a newer one replaced may be left
-        beside it, does not count, and goes when the key is next stored.
+        If killed: each result is stored completely or not at all. Results that were replaced may be
+        left; they are ignored, and deleted when the key is stored again.
         """
         payloads = dict(results)
-        self._all(lambda key: self._create(key, payloads[key], token, version), payloads)
-        # Looked at only now: a newer result that was there before ours is seen, and whoever stores
-        # a newer one later sees ours.
-        refused = set()
-        outdated: list[str] = []
-        for encoded, names in self._found(payloads).items():
-            names.sort(key=_age)
-            outdated += [name.text for name in names[:-1]]
-            if names[-1].token > token:
-                refused.add(encoded)
+        if not payloads:
+            return set()
+        epoch = self._epoch(queue, version)
+        named = {
+            key: name_of(key, epoch=epoch, token=token, queue=queue, version=version)
+            for key in payloads
+        }
+        head = {"version": version, "token": token, "queue": queue, "epoch": epoch}
+        self._all(lambda key: self._create(key, named[key], head, payloads[key]), payloads)
+        # Listed only now: this shows any newer result stored before ours, and whoever stores a
+        # newer one later sees ours.
+        found = self._found(payloads)
+        counting = {encoded: newest(names) for encoded, names in found.items()}
+        outdated = [
+            name.text
+            for encoded, names in found.items()
+            for name in sorted(names, key=lambda name: name.token)
+            if name != counting[encoded]
+        ]
         if outdated:
             with _translated():
-                self._store.delete(outdated, limits=_LIMITS)
-        return {key for key in payloads if encode_key(key) in refused}
+                self._store.delete(outdated, limits=SMALL_OBJECTS)
+        # If it is not found at all, a newer one was stored and replaced in the meantime.
+        return {key for key, name in named.items() if counting.get(name.encoded) != name}
 
     def count(self, *, version: str | None = None) -> int:
         wanted = None if version is None else fingerprint(version)
         return sum(wanted in (None, name.version) for name in self._newest())
 
     def results(self) -> Iterator[Result]:
-        """Every result, by key. The names are held in memory, the results are not."""
+        """All results, sorted by key. The names are kept in memory, the results are not."""
         names = self._newest()
         hidden = [name for name in names if name.key is None]
         keys = dict(zip(hidden, self._all(self._key_in, hidden), strict=True))
-        source = iter(sorted((name.key or keys[name], name) for name in names))
-        while window := list(islice(source, _REQUESTS_AT_ONCE)):
+        pairs = sorted((name.key or keys[name], name) for name in names)
+        for window in batched(pairs, lambda pair: pair[1].size_bytes, count_max=_REQUESTS_AT_ONCE):
             for result in self._all(lambda pair: self._read(pair[1]), window):
                 if result is not None:
                     yield result
@@ -118,15 +138,71 @@ class ObjectSink:
                 self._pool.shutdown()
                 self._pool = None
 
-    def _create(self, key: str, payload: str, token: int, version: str) -> None:
+    def _epoch(self, queue: str, version: str) -> int:
+        """The number of the run; a new one if the queue's latest run has another version.
+
+        A process keeps its number, or two versions on one queue would keep replacing each other.
+        """
+        with self._epochs_lock:
+            if (queue, version) not in self._epochs:
+                with _translated():
+                    self._epochs[queue, version] = self._find_epoch(queue, version)
+            return self._epochs[queue, version]
+
+    def _find_epoch(self, queue: str, version: str) -> int:
+        for _ in range(_TRIES_MAX):
+            self._read_runs()
+            latest = max((n for n, run in self._runs.items() if run[0] == queue), default=0)
+            if latest and self._runs[latest][1] == version:
+                return latest
+            number = max(self._runs, default=0) + 1
+            # The ID identifies our entry: a store may report a failure although it succeeded.
+            fields = {"queue": queue, "version": version, "id": uuid.uuid4().hex}
+            data = json.dumps(fields, ensure_ascii=False).encode()
+            try:
+                create_or_confirm(self._store, _epoch_name(number), data, limits=SMALL_OBJECTS)
+            except AlreadyExists:
+                # Some mounted folders show a new file only after a delay.
+                time.sleep(_PAUSE_SECONDS * random.random())
+            else:
+                return number
+        raise SinkUnavailable(
+            f"Could not register this run in {self.url} in {_TRIES_MAX} attempts.",
+            hint="Start fewer workers at the same time.",
+        )
+
+    def _read_runs(self) -> None:
+        """Read the entries of runs that were not read yet."""
+        for entry in self._store.list("epochs/", limits=SMALL_OBJECTS):
+            digits = entry.name.removeprefix("epochs/").removesuffix(".json")
+            if not digits.isdecimal() or entry.name != _epoch_name(int(digits)):
+                continue
+            if int(digits) not in self._runs:
+                self._runs[int(digits)] = self._run_in(entry.name)
+
+    def _run_in(self, name: str) -> tuple[str, str]:
+        try:
+            data = self._store.read(name, length=_RUN_BYTES_MAX, limits=SMALL_OBJECTS)
+            fields = json.loads(data) if len(data) < _RUN_BYTES_MAX else {}
+            run = (fields["queue"], fields["version"])
+            if all(isinstance(text, str) for text in run):
+                return run
+        except (ValueError, KeyError, TypeError, RecursionError):
+            pass
+        # Its number is taken, but it matches no run.
+        return ("\0", "")
+
+    def _create(
+        self, key: str, name: ResultName, fields: Mapping[str, object], payload: str
+    ) -> None:
         at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        head = {"key": key, "version": version, "token": token, "stored_at": at}
+        head = {"key": key, **fields, "stored_at": at}
         text = f"{json.dumps(head, ensure_ascii=False)}\n{payload}\n"
-        name = name_of(key, token=token, version=version)
-        # Of this name is only what the same lease stored: we did, and have forgotten, or were told
-        # that it failed when it had not.
+        # An existing object of this name was stored by the same lease: by us before a restart, or
+        # when the store reported a failure although it succeeded. If leases have no order, it may
+        # be from another lease, and then the first result stays.
         with contextlib.suppress(AlreadyExists):
-            self._store.create(name.text, [text.encode()], limits=_LIMITS)
+            self._store.create(name.text, [text.encode()], limits=SMALL_OBJECTS)
 
     def _read(self, name: ResultName) -> Result | None:
         data = self._bytes(name)
@@ -139,22 +215,29 @@ class ObjectSink:
             raise self._damaged(name) from None
 
     def _key_in(self, name: ResultName) -> str:
-        """The key of a result whose name does not tell it."""
+        """The key of a result whose name contains only its hash."""
         start = self._bytes(name, _HEAD_BYTES_MAX)
         return "" if start is None else self._key(start.partition(b"\n")[0], name)
 
     def _bytes(self, name: ResultName, length: int | None = None) -> bytes | None:
-        """What stands under this name, or what replaced it meanwhile; None if that is gone."""
-        while True:
+        """The object of this name, or the one that replaced it; None if that is gone too.
+
+        Never reads more than the listed size: objects do not change.
+        """
+        for _ in range(_TRIES_MAX):
+            wanted = max(1, name.size_bytes) if length is None else length
             try:
-                return self._store.read(name.text, length=length, limits=_LIMITS)
+                return self._store.read(name.text, length=wanted, limits=SMALL_OBJECTS)
             except NotFound:
                 folder = name.text[: name.text.rindex("/") + 1]
                 names = [one for one in self._names_in(folder) if one.encoded == name.encoded]
-                newer = max(names, key=_age, default=None)
-                if newer is None or _age(newer) <= _age(name):
+                if not names or newest(names) == name:
                     return None
-                name = newer
+                name = newest(names)
+        raise SinkUnavailable(
+            f"Could not read the result {name.text!r} in {self.url}: it was replaced repeatedly.",
+            hint="Read the results again when the workers have ended.",
+        )
 
     def _key(self, head: bytes, name: ResultName) -> str:
         try:
@@ -168,14 +251,14 @@ class ObjectSink:
     def _damaged(self, name: ResultName) -> ResultDamaged:
         return ResultDamaged(
             f"The result {name.text!r} in {self.url} is damaged.",
-            hint="Delete it and compute it anew; its item does not come back by itself.",
+            hint="Delete it and publish its item to a new queue; it is not recomputed on its own.",
         )
 
     def _newest(self) -> list[ResultName]:
-        return [max(names, key=_age) for names in self._found(None).values()]
+        return [newest(names) for names in self._found(None).values()]
 
     def _found(self, keys: Iterable[str] | None) -> dict[str, list[ResultName]]:
-        """The names of all results of these keys, or of all keys, by the encoded key."""
+        """The names of all results of these keys, or of all keys, by encoded key."""
         wanted = None if keys is None else {encode_key(key): folder_of_key(key) for key in keys}
         folders = TOP_FOLDERS if wanted is None else tuple(sorted(set(wanted.values())))
         if len(folders) > _FOLDERS_MAX:
@@ -188,14 +271,18 @@ class ObjectSink:
         return found
 
     def _names_in(self, folder: str) -> list[ResultName]:
-        entries = self._store.list(folder, limits=_LIMITS)
-        return [name for entry in entries if (name := parse_name(entry.name)) is not None]
+        entries = self._store.list(folder, limits=SMALL_OBJECTS)
+        return [
+            name
+            for entry in entries
+            if (name := parse_name(entry.name, entry.size_bytes)) is not None
+        ]
 
     def _all(self, act: Callable[[A], T], each: Iterable[A]) -> list[T]:
-        """Do this for each, many at the same time."""
+        """Call the function for each value, many at a time."""
         with self._lock:
             if self._pool is None or self._pid != os.getpid():
-                # A forked child inherits a pool, but none of its threads.
+                # A forked child inherits the pool, but not its threads.
                 self._pool = ThreadPoolExecutor(_REQUESTS_AT_ONCE, "outlast-results")
                 self._pid = os.getpid()
             pool = self._pool
@@ -203,8 +290,8 @@ class ObjectSink:
             return list(pool.map(act, each))
 
 
-def _age(name: ResultName) -> tuple[int, str]:
-    return name.token, name.version
+def _epoch_name(number: int) -> str:
+    return f"epochs/{number:010}.json"
 
 
 @contextlib.contextmanager

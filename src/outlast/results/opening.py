@@ -2,6 +2,7 @@
 
 from importlib import import_module
 
+from outlast._redact import remember
 from outlast.results.errors import SinkUrlError
 from outlast.results.protocol import Sink
 
@@ -13,14 +14,17 @@ _BACKENDS = {
 
 
 def open_sink(url: str) -> Sink:
-    """Open the sink at `sqlite:///file#table`, `postgresql://...#table`, a folder or a bucket.
+    """Open the sink at `sqlite:///file#table`, `postgresql://...#table`, a folder or a bucket URL.
 
-    A sink that is not there yet is made, where the backend can.
+    The sink is created if it does not exist. Raises `SinkUrlError` if the URL is invalid and
+    `MissingExtra` if a package is not installed.
     """
+    # A driver may quote just the password in an error.
+    remember(url)
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme == "pubsub":
         raise SinkUrlError(
-            "A Pub/Sub topic cannot be a sink: it cannot say which keys are done.",
+            "Pub/Sub cannot be used as a sink, because it cannot tell which keys are done.",
             hint="Use sqlite:///file, postgresql://host/database, gs://bucket/prefix or a folder.",
         )
     home = _BACKENDS.get(scheme, "outlast.results.objects:ObjectSink")

@@ -1,22 +1,22 @@
-"""One small byte store behind one protocol: a folder, an object store, or memory."""
+"""A small protocol for storing bytes: in a folder, an object store, or memory."""
 
-from outlast.storage.commit import create_or_confirm
 from outlast.storage.errors import (
     AccessDenied,
     AlreadyExists,
     BadName,
     BadURL,
-    MissingExtra,
     NotFound,
     StorageError,
     StorageTimeout,
     StoreFull,
     StoreUnavailable,
     TooShort,
+    Unreadable,
 )
 from outlast.storage.limits import ROUTINE, Limits, final
 from outlast.storage.opening import open_store
-from outlast.storage.protocol import Buffer, Entry, Store
+from outlast.storage.protocol import Buffer, Entry, Store, create_or_confirm
+from outlast.storage.small_json import read_json_object
 
 __all__ = [
     "ROUTINE",
@@ -27,7 +27,6 @@ __all__ = [
     "Buffer",
     "Entry",
     "Limits",
-    "MissingExtra",
     "NotFound",
     "StorageError",
     "StorageTimeout",
@@ -35,7 +34,9 @@ __all__ = [
     "StoreFull",
     "StoreUnavailable",
     "TooShort",
+    "Unreadable",
     "create_or_confirm",
     "final",
     "open_store",
+    "read_json_object",
 ]

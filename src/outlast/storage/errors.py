@@ -1,13 +1,13 @@
-"""What can go wrong with a store. Each error is named for the condition, whatever the backend.
+"""The errors of stores. Each is named for the condition, independent of the backend.
 
-No message quotes a server's answer: it may hold a signature, a token or a signed address.
+No message quotes a server's response: it may contain a signature, a token or a signed URL.
 """
 
 from outlast.errors import OutlastError
 
 
 class StorageError(OutlastError):
-    """A store could not do what was asked. `name` is the object concerned, if there is one."""
+    """A store operation failed. `name` is the object concerned, if there is one."""
 
     def __init__(self, message: str, *, hint: str | None = None, name: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -15,47 +15,40 @@ class StorageError(OutlastError):
 
 
 class AlreadyExists(StorageError):
-    """An object of this name is there already; it was left as it is."""
+    """An object with this name already exists; it was not changed."""
 
 
 class NotFound(StorageError):
-    """There is no object of this name."""
+    """There is no object with this name."""
 
 
 class TooShort(StorageError):
-    """The object ends before the bytes that were asked for."""
+    """The object ends before the requested bytes."""
+
+
+class Unreadable(StorageError):
+    """This object cannot be read, but others in the same store can."""
 
 
 class AccessDenied(StorageError):
-    """The store refuses us: no permission, or credentials that are wrong or have expired."""
+    """Access was denied: missing permission, or invalid or expired credentials."""
 
 
 class StoreFull(StorageError):
-    """There is no room: the disk, a quota or a size limit is used up."""
+    """No space left: the disk is full, or a quota or size limit was reached."""
 
 
 class StoreUnavailable(StorageError):
-    """The store cannot be reached, or it fails. Trying again later may help."""
+    """The store cannot be reached, or it fails. Retrying later may help."""
 
 
 class StorageTimeout(StorageError):
-    """The time allowed was over. Whether a write took effect is not known: read to find out."""
+    """The operation timed out. A write may have taken effect: read the object to find out."""
 
 
 class BadName(StorageError, ValueError):
-    """This cannot be the name of an object."""
+    """The object name is invalid."""
 
 
 class BadURL(StorageError, ValueError):
-    """This cannot be the address of a store."""
-
-
-class MissingExtra(StorageError):
-    """A store needs a package that is not installed. `extra` names what brings it."""
-
-    def __init__(self, extra: str, *, needed_for: str) -> None:
-        super().__init__(
-            f"{needed_for} needs a package that is not installed.",
-            hint=f"Run: pip install 'outlast[{extra}]'",
-        )
-        self.extra = extra
+    """The store URL is invalid."""

@@ -1,7 +1,7 @@
-"""How long a store may take, and how often it may try.
+"""Time limits and retry limits of store operations.
 
-Two occasions: a routine save, which waits out a bad minute, and the final save inside the grace,
-which must give up while there is still time to leave.
+There are two occasions: a routine save, which can wait out a short outage, and the final save
+within the grace period, which must give up while there is still time to exit.
 """
 
 import time
@@ -13,7 +13,7 @@ from outlast.storage.errors import StorageTimeout
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """Bounds on one call of a store. `total_seconds_max` holds whatever the server does."""
+    """Bounds of one store operation. `total_seconds_max` always holds."""
 
     connect_seconds_max: float
     request_seconds_max: float
@@ -23,9 +23,9 @@ class Limits:
     def __post_init__(self) -> None:
         seconds = (self.connect_seconds_max, self.request_seconds_max, self.total_seconds_max)
         if min(seconds) <= 0:
-            raise ValueError("Limits in seconds are above 0.")
+            raise ValueError("Time limits must be above 0.")
         if self.attempts_max < 1:
-            raise ValueError("At least one attempt is needed.")
+            raise ValueError("attempts_max must be at least 1.")
 
 
 ROUTINE = Limits(
@@ -34,18 +34,23 @@ ROUTINE = Limits(
     attempts_max=6,
     total_seconds_max=2048.0,
 )
-"""For saves and reads that no deadline presses."""
+"""For saves and reads without a deadline."""
+
+SMALL_OBJECTS = Limits(
+    connect_seconds_max=4.0, request_seconds_max=30.0, attempts_max=4, total_seconds_max=60.0
+)
+"""For results and ledger pages: their callers retry on their own."""
 
 _FINAL_SECONDS_MIN = 0.05
 
 
 def final(seconds_left: float) -> Limits:
-    """Limits for a call that must be over in `seconds_left`, whether it succeeds or not."""
-    # A call made too late still ends at once, by its timeout, instead of by a ValueError.
+    """Limits for an operation that must end within `seconds_left`, successful or not."""
+    # An operation that starts too late times out at once, instead of raising ValueError.
     total = max(seconds_left, _FINAL_SECONDS_MIN)
     return Limits(
         connect_seconds_max=min(2.0, total),
-        # Half the time for one request leaves room for a second one, if there is much time.
+        # Half the time for one request leaves room for a second one, if there is enough time.
         request_seconds_max=min(total, max(5.0, total / 2)),
         attempts_max=3,
         total_seconds_max=total,
@@ -53,7 +58,7 @@ def final(seconds_left: float) -> Limits:
 
 
 class Countdown:
-    """The time that is left of one call."""
+    """The time left for one operation."""
 
     def __init__(
         self, limits: Limits, doing: str, *, now: Callable[[], float] = time.monotonic
@@ -64,19 +69,23 @@ class Countdown:
         self._end = now() + limits.total_seconds_max
 
     def seconds_left(self) -> float:
-        """Above zero; raises `StorageTimeout` once the time is over."""
+        """Above zero; raises `StorageTimeout` once the time is up."""
         left = self._end - self._now()
         if left <= 0:
             raise self.timeout()
         return left
 
+    def allows(self, pause_seconds: float) -> bool:
+        """Whether there would be time left after a pause."""
+        return self._now() + pause_seconds < self._end
+
     def limits_left(self) -> Limits:
-        """The limits for a further call within the same time."""
+        """The limits for another operation within the same time."""
         return replace(self._limits, total_seconds_max=self.seconds_left())
 
     def timeout(self) -> StorageTimeout:
         return StorageTimeout(
             f"{self._doing} took longer than the {self._limits.total_seconds_max:.1f} s allowed.",
-            hint="If this repeats, check the network or the disk; "
-            "a write may have taken effect nonetheless.",
+            hint="If this happens again, check the network or the disk. "
+            "A write may still have taken effect.",
         )

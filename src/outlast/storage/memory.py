@@ -1,4 +1,4 @@
-"""A store in the memory of this process, for tests. `memory://name` is the same store each time."""
+"""A store in memory, for tests. Each `memory://name` URL opens the same store."""
 
 import itertools
 import threading
@@ -6,11 +6,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from outlast.storage.buffers import byte_views, writable_view
 from outlast.storage.errors import AlreadyExists, NotFound, TooShort
 from outlast.storage.limits import ROUTINE, Limits
-from outlast.storage.names import check_name, folder_of
-from outlast.storage.protocol import Buffer, Entry
+from outlast.storage.protocol import Buffer, Entry, byte_views, check_name, folder_of, writable_view
 
 _SHARED: "dict[str, MemoryStore]" = {}
 _SHARED_LOCK = threading.Lock()
@@ -18,7 +16,7 @@ _NUMBERS = itertools.count(1)
 
 
 class MemoryStore:
-    """Keeps objects until the process ends. Without a name, no other store shares them."""
+    """Keeps objects until the process ends. Without a name, it is not shared."""
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name or f"unnamed-{next(_NUMBERS)}"
@@ -41,7 +39,7 @@ class MemoryStore:
         data = b"".join(byte_views(parts))
         with self._lock:
             if name in self._objects:
-                raise AlreadyExists(f"{name!r} exists already in {self.url}.", name=name)
+                raise AlreadyExists(f"{name!r} already exists in {self.url}.", name=name)
             self._objects[name] = (data, datetime.now(UTC))
 
     def read(
@@ -57,7 +55,7 @@ class MemoryStore:
         found = memoryview(self._data(name))[start : start + len(view)]
         if len(found) < len(view):
             raise TooShort(
-                f"{name!r} in {self.url} ends {len(view) - len(found)} bytes early.", name=name
+                f"{name!r} in {self.url} is {len(view) - len(found)} bytes too short.", name=name
             )
         view[:] = found
 
@@ -83,4 +81,4 @@ class MemoryStore:
             try:
                 return self._objects[name][0]
             except KeyError:
-                raise NotFound(f"There is no {name!r} in {self.url}.", name=name) from None
+                raise NotFound(f"{name!r} does not exist in {self.url}.", name=name) from None

@@ -1,34 +1,54 @@
-"""Open a store by its address. A backend is imported only when its scheme is used."""
+"""Open a store by its URL. A backend is imported only when its scheme is used."""
 
 import os
 from importlib import import_module
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from outlast._redact import redact, remember, shows_secret
+from outlast.errors import MissingExtra
 from outlast.storage.errors import BadURL
 from outlast.storage.protocol import Store
 
 _BACKENDS = {
-    "file": "outlast.storage.local:LocalStore",
+    "file": "outlast.storage.local.store:LocalStore",
     "memory": "outlast.storage.memory:MemoryStore",
-    "gs": "outlast.storage.objects:ObjectStore",
-    "s3": "outlast.storage.objects:ObjectStore",
-    "az": "outlast.storage.objects:ObjectStore",
+    "gs": "outlast.storage.objects.store:ObjectStore",
+    "s3": "outlast.storage.objects.store:ObjectStore",
+    "az": "outlast.storage.objects.store:ObjectStore",
 }
+
+_EXTRAS = {"gs": "gcs", "s3": "s3", "az": "azure"}
 
 
 def open_store(url: str | os.PathLike[str]) -> Store:
-    """The store at a folder, or at an address such as `gs://bucket/folder`.
+    """Open the store in a folder, or at a URL such as `gs://bucket/folder`.
 
-    Nothing is written or asked yet. Raises `BadURL`, or `MissingExtra` if the scheme needs a
+    Nothing is written or requested yet. Raises `BadURL`, or `MissingExtra` if the scheme needs a
     package that is not installed.
     """
     text = os.fspath(url)
     if not text:
-        raise BadURL("The address of the store is empty.", hint="Give a folder or a URL.")
-    if isinstance(url, os.PathLike) or "://" not in text:
+        raise BadURL("The store URL is empty.", hint="Use a folder or a URL.")
+    if isinstance(url, os.PathLike):
         return _backend("file").open(text)
-    return _backend(urlsplit(text).scheme).open(text)
+    if shows_secret(text):
+        remember(text)
+        raise BadURL(
+            f"The store URL {redact(text)!r} contains a secret, which is not supported.",
+            hint="Use a folder, or a URL such as gs://bucket/folder, and pass credentials in the "
+            "environment.",
+        )
+    if "://" not in text:
+        return _backend("file").open(text)
+    return _backend(_scheme(text)).open(text)
+
+
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        raise BadURL(f"The store URL {url!r} is invalid.", hint="Check its brackets.") from None
 
 
 class _Backend(Protocol):
@@ -41,7 +61,12 @@ def _backend(scheme: str) -> _Backend:
     except KeyError:
         known = ", ".join(f"{known}://" for known in _BACKENDS)
         raise BadURL(
-            f"No store has the scheme {scheme!r}.", hint=f"Use a folder, or one of: {known}"
+            f"Unknown store scheme {scheme!r}.", hint=f"Use a folder, or one of: {known}"
         ) from None
-    backend: _Backend = getattr(import_module(module), name)
+    try:
+        backend: _Backend = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name == "obstore":
+            raise MissingExtra(_EXTRAS[scheme], needed_for=f"A {scheme}:// store") from error
+        raise
     return backend

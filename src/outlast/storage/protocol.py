@@ -1,23 +1,32 @@
-"""The one seam between Outlast and where bytes are kept.
+"""The protocol of a store, and what all stores share: names, buffers, and the commit.
 
-A store holds immutable objects under names. There is no overwriting, no appending and no rename:
-`create` is the only commit, and whoever loses a race is told.
+A store holds immutable objects by name. There is no overwriting, appending or renaming: `create` is
+the only commit, and it raises an error for all but one process in a race.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias
 
-from outlast.storage.limits import ROUTINE, Limits
+from outlast.storage.errors import (
+    AlreadyExists,
+    BadName,
+    NotFound,
+    StorageError,
+    StorageTimeout,
+    StoreUnavailable,
+)
+from outlast.storage.limits import ROUTINE, Countdown, Limits
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""Contiguous memory. Of a memoryview, any format and shape will do: its bytes are taken."""
+"""Contiguous memory. A memoryview may have any format and shape: its bytes are used."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """An object as a listing shows it. `modified` is in UTC, by the clock of the store."""
+    """An object in a listing. `modified` is in UTC, by the clock of the store."""
 
     name: str
     size_bytes: int
@@ -29,45 +38,142 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """What `open_store` takes to open this store again, without any secret."""
+        """The URL with which `open_store` opens this store again, without secrets."""
         ...
 
     def create(self, name: str, parts: Sequence[Buffer], *, limits: Limits = ROUTINE) -> None:
-        """Write one object from `parts`, end to end; on return it is durable and listed.
+        """Write one object that consists of `parts`. On return, it is durable and listed.
 
-        Raises `AlreadyExists` if the name is taken. The parts must not change meanwhile. After
-        `StorageTimeout` or `StoreUnavailable` it may or may not exist: see `create_or_confirm`.
+        Raises `AlreadyExists` if the name is taken. The parts must not change during the call.
+        After `StorageTimeout` or `StoreUnavailable`, the object may or may not exist: see
+        `create_or_confirm`.
 
-        If killed: the object is there whole, or neither listed nor readable.
+        If killed: the object is complete, or neither listed nor readable.
         """
         ...
 
     def read(
         self, name: str, *, start: int = 0, length: int | None = None, limits: Limits = ROUTINE
     ) -> bytes:
-        """The bytes of an object in a range, fewer where the object ends, as with a slice.
+        """The bytes of an object in a range; fewer if the object ends earlier, like a slice.
 
-        Raises `NotFound` if there is no such object.
+        Raises `NotFound` if there is no such object, and `Unreadable` if it alone cannot be read.
         """
         ...
 
     def read_into(
         self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
     ) -> None:
-        """Fill a writable buffer with the bytes from `start` on, without holding them twice.
+        """Fill a writable buffer with the bytes from `start` on, without a second copy.
 
-        Raises `NotFound`, or `TooShort` if the object ends before the buffer is full. After an
-        error, what the buffer holds is not defined, and nothing writes to it any more.
+        Raises `NotFound`, `Unreadable`, or `TooShort` if the object ends before the buffer is full.
+        After an error, the content of the buffer is undefined, and nothing writes to it anymore.
         """
         ...
 
     def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
-        """All whole objects whose names start with `prefix`, sorted by name."""
+        """All complete objects whose names start with `prefix`, sorted by name."""
         ...
 
     def delete(self, names: Iterable[str], *, limits: Limits = ROUTINE) -> None:
-        """Remove objects. A name that is not there is fine.
+        """Delete objects. Names that do not exist are ignored.
 
-        If killed: some are gone, each one whole or not at all.
+        If killed: some objects are deleted, and the others are complete.
         """
         ...
+
+
+def byte_views(parts: Sequence[Buffer]) -> list[memoryview]:
+    """The parts as flat views of bytes, without empty ones."""
+    if isinstance(parts, bytes | bytearray | memoryview | str):
+        raise TypeError("Expected a sequence of buffers: put a single buffer in a list.")
+    return [_flat(view) for part in parts if (view := memoryview(part)).nbytes]
+
+
+def writable_view(buffer: Buffer) -> memoryview:
+    """The buffer as a flat, writable view of bytes."""
+    view = memoryview(buffer)
+    if view.readonly:
+        raise TypeError("The buffer to read into must be writable.")
+    return _flat(view) if view.nbytes else memoryview(bytearray())
+
+
+def total_bytes(views: Sequence[memoryview]) -> int:
+    return sum(view.nbytes for view in views)
+
+
+def _flat(view: memoryview) -> memoryview:
+    if not view.c_contiguous:
+        raise TypeError("Only contiguous memory can be stored.")
+    return view.cast("B")
+
+
+NAME_CHARACTERS_MAX = 600
+PART_CHARACTERS_MAX = 200
+
+_PART = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_PREFIX = re.compile(r"[A-Za-z0-9._/-]*")
+
+
+def check_name(name: str) -> None:
+    """Raise `BadName` unless `name` is a valid object name.
+
+    The same name must work as a path on any file system and as a key in any object store, and must
+    not lead out of the store. Hidden parts are refused because stores keep their own files there.
+    """
+    if not is_name(name):
+        raise BadName(
+            f"{name!r} is not a valid object name.",
+            hint="Use letters, digits, '.', '_' and '-', in parts separated by '/' that do not "
+            "start with a dot.",
+            name=name,
+        )
+
+
+def is_name(name: str) -> bool:
+    return len(name) <= NAME_CHARACTERS_MAX and all(
+        len(part) <= PART_CHARACTERS_MAX and _PART.fullmatch(part) for part in name.split("/")
+    )
+
+
+def folder_of(prefix: str) -> str:
+    """The deepest folder that contains all names with this prefix; empty for the top."""
+    folder, slash, _ = prefix.rpartition("/")
+    if not _PREFIX.fullmatch(prefix) or (slash and not is_name(folder)):
+        raise BadName(
+            f"{prefix!r} is not a valid prefix of object names.",
+            hint="Use the start of a name, such as 'manifests/'.",
+            name=prefix,
+        )
+    return folder
+
+
+def create_or_confirm(store: Store, name: str, data: bytes, *, limits: Limits = ROUTINE) -> None:
+    """Create `name`, or confirm that it already contains exactly these bytes.
+
+    A server may respond with 503 after a successful write, or the connection may break before the
+    response arrives; a retry then finds that the object exists. So `data` must contain something
+    unique to this writer, such as a save id: equal bytes then mean that the write was ours. Raises
+    `AlreadyExists` if it was not.
+
+    If killed: the object is complete, or does not exist.
+    """
+    countdown = Countdown(limits, f"Trying to commit {name!r} in {store.url}")
+    try:
+        store.create(name, [data], limits=limits)
+    except (AlreadyExists, StoreUnavailable, StorageTimeout) as error:
+        if not _holds(store, name, data, countdown, error):
+            raise
+
+
+def _holds(store: Store, name: str, data: bytes, countdown: Countdown, first: StorageError) -> bool:
+    try:
+        found = store.read(name, length=len(data) + 1, limits=countdown.limits_left())
+    except NotFound:
+        return False
+    except StorageError:
+        # A second failure adds nothing to the first one.
+        if not isinstance(first, AlreadyExists):
+            return False
+        raise
+    return found == data

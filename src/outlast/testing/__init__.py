@@ -1,4 +1,4 @@
-"""Fakes for the tests of those who use this library. They pass the contracts of the real things."""
+"""Fakes for your tests. They pass the same contract tests as the real backends."""
 
 from outlast.testing.queue import MemoryQueue, MemorySink
 

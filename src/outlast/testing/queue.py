@@ -1,41 +1,47 @@
-"""A queue and a sink in the memory of this process.
+"""A queue and a sink in memory.
 
-They keep the promises of the real ones (`tests/contract/`), but one: nothing outlives the process.
+They pass the same contract tests as the real ones (`tests/contract/`). Their contents end with the
+process.
 """
 
 import heapq
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import NamedTuple
 
-from outlast.queue.blame import ERRORS_KEPT, EXPIRED_ALONE, next_token, remembered, suspects
+from outlast.databases.errors import StaleResults
 from outlast.queue.errors import LeaseLost
 from outlast.queue.items import (
+    ERRORS_KEPT,
+    EXPIRED_ALONE,
     DeadLetter,
     Failure,
     Item,
     Lease,
-    Outcome,
+    LeaseTerms,
     Publishable,
     Published,
-    Stats,
-    Terms,
+    QueueStats,
+    Settlement,
     as_items,
+    failure_line,
 )
-from outlast.queue.pace import Pace
-from outlast.queue.protocol import Promises, Storing
+from outlast.queue.protocol import QueueGuarantees, StoreInTransaction
+from outlast.queue.throughput import Throughput
 from outlast.results.protocol import Result
 
 _NUMBERS = itertools.count(1)
 
 
 @dataclass(kw_only=True, slots=True)
-class _Job:
-    """An item that is not done: waiting, leased or dead. `group` names its fellow suspects."""
+class _QueuedItem:
+    """An item that is waiting, leased or dead. `group` is its group of suspects, or 0."""
 
     number: int
     key: str
@@ -47,21 +53,21 @@ class _Job:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Held:
-    """What a lease holds, by key."""
+class _MemoryLease:
+    """The items of a lease, by key."""
 
-    jobs: dict[str, _Job]
+    queued_items: dict[str, _QueuedItem]
     expires: float
     worker: str
 
 
 class MemoryQueue:
-    """A queue that ends with the process. `clock` tells its seconds, for tests that do not wait.
+    """A queue in memory. Pass a `clock` to control the time in tests.
 
-    A sink of the same name stores in the same transaction.
+    A `MemorySink` with the same name stores in the same transaction.
     """
 
-    promises = Promises(exact_counts=True, dedupes_keys=True)
+    guarantees = QueueGuarantees(exact_counts=True, dedupes_keys=True)
 
     def __init__(
         self, name: str | None = None, *, clock: Callable[[], float] = time.monotonic
@@ -70,20 +76,21 @@ class MemoryQueue:
         self._clock = clock
         self._lock = threading.RLock()
         self._keys: set[str] = set()
-        self._ready: list[tuple[int, _Job]] = []
-        self._delayed: list[tuple[float, int, _Job]] = []
-        self._leases: dict[int, _Held] = {}
-        self._dead: dict[str, _Job] = {}
+        self._ready: list[tuple[int, _QueuedItem]] = []
+        self._delayed: list[tuple[float, int, _QueuedItem]] = []
+        self._leases: dict[int, _MemoryLease] = {}
+        self._dead: dict[str, _QueuedItem] = {}
         self._groups = itertools.count(1)
         self._token = 0
-        self._pace = Pace()
+        self._id = uuid.uuid4().hex
+        self._throughput = Throughput()
 
     @property
     def url(self) -> str:
         return f"memory://{self._name}"
 
     @property
-    def place(self) -> str:
+    def database(self) -> str:
         return self.url
 
     def publish(self, items: Publishable) -> Published:
@@ -94,19 +101,19 @@ class MemoryQueue:
             for item in given:
                 if item.key not in self._keys:
                     self._keys.add(item.key)
-                    job = _Job(
+                    queued = _QueuedItem(
                         number=len(self._keys), key=item.key, payload=item.payload, published=now
                     )
-                    self._wait(job)
+                    self._wait(queued)
             added = len(self._keys) - before
         return Published(added=added, known=len(given) - added)
 
-    def claim(self, limit: int, terms: Terms) -> Lease | None:
+    def claim(self, limit: int, terms: LeaseTerms) -> Lease | None:
         with self._lock:
             self._reap(terms)
             return self._claim(limit, terms)
 
-    def extend(self, lease: Lease, terms: Terms) -> Lease:
+    def extend(self, lease: Lease, terms: LeaseTerms) -> Lease:
         with self._lock:
             held = self._held(lease, ())
             held.expires = self._clock() + terms.lease_seconds
@@ -115,199 +122,263 @@ class MemoryQueue:
     def settle(
         self,
         lease: Lease,
-        outcome: Outcome,
-        terms: Terms,
+        settlement: Settlement,
+        terms: LeaseTerms,
         *,
-        storing: Storing | None = None,
+        storing: StoreInTransaction | None = None,
         claim: int = 0,
     ) -> Lease | None:
         with self._lock:
-            failed = tuple(failure.key for failure in outcome.failed)
-            held = self._held(lease, (*outcome.done, *failed, *outcome.released))
+            failed = tuple(failure.key for failure in settlement.failed)
+            held = self._held(lease, (*settlement.done, *failed, *settlement.released))
             if storing is not None:
                 storing(self)
-            for key in outcome.done:
-                del held.jobs[key]
-            for failure in outcome.failed:
-                self._fail(held.jobs.pop(failure.key), failure, terms)
-            for key in outcome.released:
-                self._wait(held.jobs.pop(key))
-            if not held.jobs:
+            for key in settlement.done:
+                del held.queued_items[key]
+            for failure in settlement.failed:
+                self._fail(held.queued_items.pop(failure.key), failure, terms)
+            for key in settlement.released:
+                self._wait(held.queued_items.pop(key))
+            if not held.queued_items:
                 del self._leases[lease.token]
-            self._pace = self._pace.counting(len(outcome.done), now=self._clock())
+            self._throughput = self._throughput.counting(len(settlement.done), now=self._clock())
             if not claim:
                 return None
             self._reap(terms)
             return self._claim(claim, terms)
 
-    def stats(self) -> Stats:
+    def stats(self) -> QueueStats:
         with self._lock:
             now = self._clock()
             self._wake(now)
-            waiting = [job for _, job in self._ready] + [job for *_, job in self._delayed]
-            leased = sum(len(held.jobs) for held in self._leases.values())
-            oldest = min((job.published for job in waiting), default=None)
-            return Stats(
+            waiting = [queued for _, queued in self._ready] + [
+                queued for *_, queued in self._delayed
+            ]
+            leased = sum(len(held.queued_items) for held in self._leases.values())
+            oldest = min((queued.published for queued in waiting), default=None)
+            return QueueStats(
                 ready=len(self._ready),
                 delayed=len(self._delayed),
                 leased=leased,
                 done=len(self._keys) - len(waiting) - leased - len(self._dead),
                 dead=len(self._dead),
                 oldest_seconds=None if oldest is None else now - oldest,
-                done_per_second=self._pace.per_second(now=now),
+                done_per_second=self._throughput.per_second(now=now),
             )
 
     def dead_letters(self, limit: int = 1000) -> list[DeadLetter]:
         with self._lock:
             return [
-                DeadLetter(item=_item(job), errors=tuple(job.errors))
-                for job in itertools.islice(self._dead.values(), limit)
+                DeadLetter(item=_item(queued), errors=tuple(queued.errors))
+                for queued in itertools.islice(self._dead.values(), limit)
             ]
 
-    def retry_dead(self, keys: Sequence[str] | None = None) -> int:
+    def iter_dead_letters(self) -> Generator[DeadLetter, None, None]:
+        yield from self.dead_letters(len(self._keys))
+
+    def retry_dead(
+        self,
+        keys: Sequence[str] | None = None,
+        *,
+        on_progress: Callable[[int], object] = lambda _: None,
+    ) -> int:
         with self._lock:
             named = list(self._dead) if keys is None else [key for key in keys if key in self._dead]
             for key in named:
-                job = self._dead.pop(key)
-                job.failures, job.group, job.errors = 0, 0, []
-                self._wait(job)
-            return len(named)
+                queued = self._dead.pop(key)
+                queued.failures, queued.group, queued.errors = 0, 0, []
+                self._wait(queued)
+        on_progress(len(named))
+        return len(named)
 
     def close(self) -> None:
-        """Nothing to do: the items stay as long as this object."""
+        """Does nothing: the items exist as long as this object."""
 
-    def _held(self, lease: Lease, keys: Iterable[str]) -> _Held:
-        """What a lease holds; refused if it has ended or does not hold these keys once each."""
+    def _held(self, lease: Lease, keys: Iterable[str]) -> _MemoryLease:
+        """The items of a lease. Raises `LeaseLost` if it does not hold each of these keys once."""
         held = self._leases.get(lease.token)
         named = list(keys)
         if (
             held is None
-            or held.expires <= self._clock()
             or len(set(named)) < len(named)
-            or not held.jobs.keys() >= set(named)
+            or not held.queued_items.keys() >= set(named)
         ):
-            raise LeaseLost(
-                f"The lease {lease.token} no longer holds these items.",
-                hint="Others may work on them. Raise lease_seconds if items take longer than that.",
-            )
+            raise LeaseLost.of(f"Lease {lease.token}")
         return held
 
-    def _claim(self, limit: int, terms: Terms) -> Lease | None:
+    def _claim(self, limit: int, terms: LeaseTerms) -> Lease | None:
         taken = self._take(limit)
         if not taken:
             return None
-        self._token = next_token(self._token, wall_seconds=time.time())
-        jobs = {job.key: job for job in taken}
+        self._token += 1
+        queued_items = {queued.key: queued for queued in taken}
         expires = self._clock() + terms.lease_seconds
-        self._leases[self._token] = _Held(jobs=jobs, expires=expires, worker=terms.worker)
-        self._pace = self._pace.counting(0, now=self._clock())
+        self._leases[self._token] = _MemoryLease(
+            queued_items=queued_items, expires=expires, worker=terms.worker
+        )
+        self._throughput = self._throughput.counting(0, now=self._clock())
         return Lease(
             token=self._token,
             items=tuple(map(_item, taken)),
             expires=time.monotonic() + terms.lease_seconds,
+            queue=self._id,
         )
 
-    def _take(self, limit: int) -> list[_Job]:
-        """The oldest jobs that may be claimed together."""
-        taken: list[_Job] = []
-        passed: list[_Job] = []
+    def _take(self, limit: int) -> list[_QueuedItem]:
+        """The oldest items that may be claimed together."""
+        taken: list[_QueuedItem] = []
+        passed: list[_QueuedItem] = []
         while self._ready and len(taken) < limit:
-            _, job = heapq.heappop(self._ready)
-            (passed if taken and job.group != taken[0].group else taken).append(job)
-        for job in passed:
-            self._wait(job)
+            _, queued = heapq.heappop(self._ready)
+            (passed if taken and queued.group != taken[0].group else taken).append(queued)
+        for queued in passed:
+            self._wait(queued)
         return taken
 
-    def _reap(self, terms: Terms) -> None:
+    def _reap(self, terms: LeaseTerms) -> None:
         now = self._clock()
         self._wake(now)
         for token, held in list(self._leases.items()):
             if held.expires > now:
                 continue
             del self._leases[token]
-            jobs = list(held.jobs.values())
-            if len(jobs) == 1:
-                self._fail(jobs[0], Failure(jobs[0].key, EXPIRED_ALONE), terms, held.worker)
-                jobs[0].group = next(self._groups)
+            queued_items = list(held.queued_items.values())
+            if len(queued_items) == 1:
+                self._fail(
+                    queued_items[0], Failure(queued_items[0].key, EXPIRED_ALONE), terms, held.worker
+                )
+                queued_items[0].group = next(self._groups)
                 continue
-            for group in suspects(jobs):
+            middle = (len(queued_items) + 1) // 2
+            for group in (queued_items[:middle], queued_items[middle:]):
                 name = next(self._groups)
-                for job in group:
-                    job.group = name
-                    self._wait(job)
+                for queued in group:
+                    queued.group = name
+                    self._wait(queued)
 
     def _wake(self, now: float) -> None:
         while self._delayed and self._delayed[0][0] <= now:
             self._wait(heapq.heappop(self._delayed)[2])
 
-    def _fail(self, job: _Job, failure: Failure, terms: Terms, worker: str | None = None) -> None:
-        job.failures += 1
-        job.group = 0
-        line = remembered(failure.error, worker=worker or terms.worker, at=datetime.now(UTC))
-        job.errors = [*job.errors, line][-ERRORS_KEPT:]
-        if failure.is_final or job.failures >= terms.failures_max:
-            self._dead[job.key] = job
+    def _fail(
+        self, queued: _QueuedItem, failure: Failure, terms: LeaseTerms, worker: str | None = None
+    ) -> None:
+        queued.failures += 1
+        queued.group = 0
+        line = failure_line(failure.error, worker=worker or terms.worker, at=datetime.now(UTC))
+        queued.errors = [*queued.errors, line][-ERRORS_KEPT:]
+        if failure.is_final or queued.failures >= terms.failures_max:
+            self._dead[queued.key] = queued
         elif failure.delay_seconds > 0:
             due = self._clock() + failure.delay_seconds
-            heapq.heappush(self._delayed, (due, job.number, job))
+            heapq.heappush(self._delayed, (due, queued.number, queued))
         else:
-            self._wait(job)
+            self._wait(queued)
 
-    def _wait(self, job: _Job) -> None:
-        heapq.heappush(self._ready, (job.number, job))
+    def _wait(self, queued: _QueuedItem) -> None:
+        heapq.heappush(self._ready, (queued.number, queued))
+
+
+class _StoredResult(NamedTuple):
+    """A result in the sink."""
+
+    payload: str
+    version: str
+    queue: str
+    token: int
+    epoch: int
+
+    def is_replaced_by(self, newer: "_StoredResult") -> bool:
+        if self.queue == newer.queue:
+            return (newer.token, newer.epoch) >= (self.token, self.epoch)
+        return newer.epoch > self.epoch
+
+    def is_of_the_lease_of(self, other: "_StoredResult") -> bool:
+        return self[1:4] == other[1:4]
 
 
 class MemorySink:
-    """Results by key, in memory. It shares the transactions of a `MemoryQueue` of its name."""
+    """A sink in memory. It shares the transactions of a `MemoryQueue` with the same name."""
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name or f"unnamed-{next(_NUMBERS)}"
         self._lock = threading.Lock()
-        self._rows: dict[str, tuple[str, int, str]] = {}
+        self._rows: dict[str, _StoredResult] = {}
+        self._runs: list[tuple[str, str]] = []
 
     @property
     def url(self) -> str:
         return f"memory://{self._name}"
 
     @property
-    def place(self) -> str:
+    def database(self) -> str:
         return self.url
 
     def done(self, keys: Sequence[str], *, version: str) -> AbstractSet[str]:
         with self._lock:
-            return {key for key in keys if key in self._rows and self._rows[key][2] == version}
+            return {key for key in keys if key in self._rows and self._rows[key].version == version}
 
-    def store(self, results: Sequence[Result], *, token: int, version: str) -> AbstractSet[str]:
+    def store(
+        self, results: Sequence[Result], *, token: int, version: str, queue: str = ""
+    ) -> AbstractSet[str]:
         with self._lock:
-            refused = {
-                result.key
-                for result in results
-                if result.key in self._rows and self._rows[result.key][1] > token
-            }
-            for result in results:
-                if result.key not in refused:
-                    self._rows[result.key] = (result.payload, token, version)
+            rows = self._new_rows(results, token, version, queue)
+            refused = self._refused(rows)
+            self._keep({key: row for key, row in rows.items() if key not in refused})
         return refused
 
-    def storing(self, results: Sequence[Result], *, token: int, version: str) -> Storing:
+    def storing(
+        self, results: Sequence[Result], *, token: int, version: str, queue: str = ""
+    ) -> StoreInTransaction:
         def store(_queue: object) -> None:
-            self.store(results, token=token, version=version)
+            with self._lock:
+                rows = self._new_rows(results, token, version, queue)
+                if self._refused(rows):
+                    raise StaleResults(f"{self.url} holds newer results for some of these keys.")
+                self._keep(rows)
 
         return store
 
     def count(self, *, version: str | None = None) -> int:
         with self._lock:
-            return sum(version in (None, row[2]) for row in self._rows.values())
+            return sum(version in (None, row.version) for row in self._rows.values())
 
     def results(self) -> Iterator[Result]:
         with self._lock:
             rows = sorted(self._rows.items())
-        for key, (payload, _, _) in rows:
-            yield Result(key=key, payload=payload)
+        for key, row in rows:
+            yield Result(key=key, payload=row.payload)
 
     def close(self) -> None:
-        """Nothing to do: the results stay as long as this object."""
+        """Does nothing: the results exist as long as this object."""
+
+    def _new_rows(
+        self, results: Sequence[Result], token: int, version: str, queue: str
+    ) -> dict[str, _StoredResult]:
+        epoch = self._epoch(queue, version)
+        return {
+            key: _StoredResult(payload, version, queue, token, epoch) for key, payload in results
+        }
+
+    def _refused(self, rows: Mapping[str, _StoredResult]) -> set[str]:
+        known = self._rows
+        return {
+            key for key, row in rows.items() if key in known and not known[key].is_replaced_by(row)
+        }
+
+    def _keep(self, rows: Mapping[str, _StoredResult]) -> None:
+        for key, row in rows.items():
+            if key not in self._rows or not self._rows[key].is_of_the_lease_of(row):
+                self._rows[key] = row
+
+    def _epoch(self, queue: str, version: str) -> int:
+        """The number of the run; a new one if the queue's latest run has another version."""
+        of_queue = [number for number, run in enumerate(self._runs, 1) if run[0] == queue]
+        if not of_queue or self._runs[of_queue[-1] - 1][1] != version:
+            self._runs.append((queue, version))
+            return len(self._runs)
+        return of_queue[-1]
 
 
-def _item(job: _Job) -> Item:
-    return Item(key=job.key, payload=job.payload, failures=job.failures)
+def _item(queued: _QueuedItem) -> Item:
+    return Item(key=queued.key, payload=queued.payload, failures=queued.failures)

@@ -1,7 +1,7 @@
-"""The loop that pulls items from a queue and puts results into a sink."""
+"""Workers: pull items from a queue, call a function on each, and store the results in a sink."""
 
-from outlast.worker.errors import ItemFailed, WrongCount
-from outlast.worker.summary import Summary
+from outlast.worker.errors import FunctionExited, ItemFailed, WrongResultCount
+from outlast.worker.measurements import WorkerSummary
 from outlast.worker.worker import Worker
 
-__all__ = ["ItemFailed", "Summary", "Worker", "WrongCount"]
+__all__ = ["FunctionExited", "ItemFailed", "Worker", "WorkerSummary", "WrongResultCount"]

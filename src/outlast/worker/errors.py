@@ -1,13 +1,13 @@
-"""How a function says that an item failed, and what is said of a function that is at fault."""
+"""The error a function raises for a failed item, and the errors of workers."""
 
 from outlast.errors import OutlastError
 
 
 class ItemFailed(OutlastError):
-    """One item failed. Raise it, or return it in the item's place in a batch.
+    """One item failed. Raise it, or return it in place of the item's result in a batch.
 
-    Any other exception does as well; this one can also say, by `retry=False`, that trying again is
-    useless: the item is a dead letter at once.
+    Any other exception works too. With `retry=False`, this one moves the item to the dead letters
+    at once, because retrying is pointless.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, retry: bool = True) -> None:
@@ -15,5 +15,14 @@ class ItemFailed(OutlastError):
         self.retry = retry
 
 
-class WrongCount(OutlastError):
-    """A function that takes a batch did not return one result for each item."""
+class WrongResultCount(OutlastError):
+    """A batch function did not return exactly one result per item."""
+
+
+class FunctionExited(OutlastError):
+    """The function called `sys.exit()` with the code for success while items were left.
+
+    Passed on, that exit code would let a Kubernetes Job count the worker as finished.
+    """
+
+    exit_code = 1

@@ -1,26 +1,23 @@
-"""Two threads beside the loop: one holds on to the lease, one watches a call that may not return.
+"""Two background threads of a worker: one extends the lease, one watches for calls that hang."""
 
-Both are there before they are needed, and neither computes anything.
-"""
-
-import logging
 import threading
 import time
 from collections.abc import Callable
 
+from outlast._base.logs import get_logger
 from outlast.queue.errors import QueueUnavailable
-from outlast.worker.holding import Call, Holding
+from outlast.worker.leased_chunk import FunctionCall, LeasedChunk
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _JOIN_SECONDS_MAX = 0.5
 
 
 class Heartbeat:
-    """Extends the lease at a third of its time, while the block lasts."""
+    """Extends the lease after each third of its duration, while the block runs."""
 
-    def __init__(self, holding: Holding, *, lease_seconds: float) -> None:
-        self._holding = holding
+    def __init__(self, leased: LeasedChunk, *, lease_seconds: float) -> None:
+        self._leased = leased
         self._lease_seconds = lease_seconds
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="outlast-heartbeat", daemon=True)
@@ -30,29 +27,33 @@ class Heartbeat:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        # It may sit in a server's silence, and has nothing to say any more.
+        # Not joined: it may be waiting for a server that does not respond.
         self._thread.join(_JOIN_SECONDS_MAX)
 
     def _run(self) -> None:
         wait_seconds = self._lease_seconds / 3
         while not self._ended.wait(wait_seconds):
             try:
-                wait_seconds = self._holding.beat()
+                wait_seconds = self._leased.beat()
             except QueueUnavailable as error:
                 wait_seconds = self._lease_seconds / 12
-                log.warning("The lease could not be extended: %s", error)
+                log.warning("Could not extend the lease: %s", error)
             except Exception:
                 wait_seconds = self._lease_seconds / 12
-                log.exception("The heartbeat stumbled.")
+                log.exception("Unexpected error while extending the lease.")
 
 
 class Watchdog:
-    """Tells when a call has taken longer than it may, once."""
+    """Calls `on_overdue` once, when a call has exceeded its timeout."""
 
     def __init__(
-        self, holding: Holding, *, timeout_seconds: float, on_overdue: Callable[[Call], object]
+        self,
+        leased: LeasedChunk,
+        *,
+        timeout_seconds: float,
+        on_overdue: Callable[[FunctionCall], object],
     ) -> None:
-        self._holding = holding
+        self._leased = leased
         self._timeout_seconds = timeout_seconds
         self._on_overdue = on_overdue
         self._ended = threading.Event()
@@ -67,7 +68,7 @@ class Watchdog:
     def _run(self) -> None:
         wait_seconds = self._timeout_seconds
         while not self._ended.wait(wait_seconds):
-            call = self._holding.call
+            call = self._leased.call
             wait_seconds = self._timeout_seconds
             if call is not None:
                 wait_seconds = call.started + self._timeout_seconds - time.monotonic()

@@ -1,120 +1,161 @@
-"""The settings of a worker: their names, what they take and what they mean."""
+"""The options of a worker: each with its type, environment variable and meaning."""
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, fields
+from typing import Annotated, Self, TypedDict
 
-from outlast._base.settings import Setting, count_of, positive_seconds, seconds_from_zero, text_of
-from outlast.interruption.settings import EXIT_CODE
+from outlast._base.options import settings_of
+from outlast._base.settings import (
+    Setting,
+    count_of,
+    positive_seconds,
+    read_settings,
+    seconds_from_zero,
+    setting,
+    text_of,
+)
+from outlast.errors import SettingError
+from outlast.interruption.settings import EXIT_CODE, GRACE, GUARD_SETTINGS
 
-QUEUE_URL = Setting(
-    keyword="queue",
+QUEUE_URL = setting(
+    "queue",
+    text_of("A URL"),
+    "",
     variable="OUTLAST_QUEUE_URL",
-    default="",
-    default_text="none",
-    parse=text_of("A URL"),
-    meaning="The queue a worker pulls from. A password belongs here, not into a command.",
-    hint="Give a URL such as sqlite:///jobs.db or postgresql://host/database.",
+    meaning="The queue a worker pulls from. Put a password here rather than on a command line.",
+    hint="Use a URL such as sqlite:///jobs.db or postgresql://host/database.",
 )
-SINK_URL = Setting(
-    keyword="sink",
+SINK_URL = setting(
+    "sink",
+    text_of("A URL"),
+    "",
     variable="OUTLAST_SINK_URL",
-    default="",
-    default_text="none",
-    parse=text_of("A URL"),
     meaning="Where a worker stores its results.",
-    hint="Give a URL such as sqlite:///jobs.db or gs://bucket/results, or a folder.",
+    hint="Use a URL such as sqlite:///jobs.db or gs://bucket/results, or a folder.",
 )
-LEASE_SECONDS = Setting(
-    keyword="lease_seconds",
-    variable="OUTLAST_LEASE_SECONDS",
-    default=60.0,
-    default_text="60",
-    parse=positive_seconds,
-    meaning="How long the items of a worker that vanished stay with it. It holds on to its lease "
-    "by itself, so this need not cover the work.",
-    hint="Give a number of seconds, for example 60.",
-)
-VERSION = Setting(
-    keyword="version",
-    variable="OUTLAST_VERSION",
-    default="",
-    default_text="none",
-    parse=text_of("Text"),
-    meaning="What results depend on besides the item, such as the model. Results of another "
-    "version do not count as done.",
-    hint="Give a short text, for example resnet50-2.",
-)
-FAILURES_MAX = Setting(
-    keyword="failures_max",
-    variable="OUTLAST_FAILURES_MAX",
-    default=5,
-    default_text="5",
-    parse=count_of("A whole number"),
-    meaning="After so many failures an item is a dead letter. Evictions do not count.",
-    hint="Give a whole number from 1, for example 5.",
-)
-RETRY_SECONDS = Setting(
-    keyword="retry_seconds",
-    variable="OUTLAST_RETRY_SECONDS",
-    default=1.0,
-    default_text="1",
-    parse=seconds_from_zero,
-    meaning="How long a failed item waits for its next turn; doubled each time, up to 5 minutes.",
-    hint="Give a number of seconds, for example 1.",
-)
-TIMEOUT_SECONDS: Setting[float | None] = Setting(
-    keyword="timeout_seconds",
-    variable="OUTLAST_TIMEOUT_SECONDS",
-    default=None,
-    default_text="none",
-    parse=positive_seconds,
-    meaning="A call of the function that takes longer is the item's failure, and the worker ends.",
-    hint="Give a number of seconds well above what an item takes, for example 600.",
-)
-PATIENCE_SECONDS = Setting(
-    keyword="patience_seconds",
-    variable="OUTLAST_PATIENCE_SECONDS",
-    default=300.0,
-    default_text="300",
-    parse=seconds_from_zero,
-    meaning="How long a worker waits for a queue or a sink that does not answer.",
-    hint="Give a number of seconds, for example 300.",
-)
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The options of `Worker`. None means the variable or else the default."""
+
+    lease_seconds: Annotated[
+        float | None,
+        setting(
+            "lease_seconds",
+            positive_seconds,
+            60.0,
+            meaning="How long a dead worker's items stay reserved before another worker may take "
+            "them. A live worker keeps extending its lease, so items may take longer than this.",
+            hint="Use a number of seconds, for example 60.",
+        ),
+    ]
+    result_version: Annotated[
+        str | None,
+        setting(
+            "result_version",
+            text_of("Text"),
+            "",
+            meaning="Version of what the results depend on besides the item, such as the model. "
+            "Items with a result of another version are computed again.",
+            hint="Use a short string, for example resnet50-2.",
+        ),
+    ]
+    failures_max: Annotated[
+        int | None,
+        setting(
+            "failures_max",
+            count_of("A whole number"),
+            5,
+            meaning="After this many failures, an item becomes a dead letter. Evictions do not "
+            "count.",
+            hint="Use a whole number of at least 1, for example 5.",
+        ),
+    ]
+    retry_seconds: Annotated[
+        float | None,
+        setting(
+            "retry_seconds",
+            seconds_from_zero,
+            1.0,
+            meaning="Delay before a failed item is retried. Doubles with each failure, up to 5 "
+            "minutes.",
+            hint="Use a number of seconds, for example 1.",
+        ),
+    ]
+    timeout_seconds: Annotated[
+        float | None,
+        setting(
+            "timeout_seconds",
+            positive_seconds,
+            None,
+            meaning="A function call that takes longer than this fails its item and ends the "
+            "worker.",
+            hint="Use a number of seconds well above what an item takes, for example 600.",
+        ),
+    ]
+    patience_seconds: Annotated[
+        float | None,
+        setting(
+            "patience_seconds",
+            seconds_from_zero,
+            300.0,
+            meaning="How long a worker keeps retrying while its queue or sink is unavailable, "
+            "including at startup.",
+            hint="Use a number of seconds, for example 300.",
+        ),
+    ]
+    stall_seconds: Annotated[
+        float | None,
+        setting(
+            "stall_seconds",
+            positive_seconds,
+            1800.0,
+            meaning="With Pub/Sub and a ledger: how long a worker waits for a message before it "
+            "reports lost messages, while published items have no result and no worker stores any. "
+            "Set it longer than your slowest item takes.",
+            hint="Use a number of seconds, for example 1800.",
+        ),
+    ]
+    grace_seconds: Annotated[float | None, GRACE]
+    exit_code: Annotated[int | None, EXIT_CODE]
+
+
+_SETTINGS = settings_of(WorkerOptions)
 
 WORKER_SETTINGS: tuple[Setting[object], ...] = (
     QUEUE_URL,
     SINK_URL,
-    LEASE_SECONDS,
-    VERSION,
-    FAILURES_MAX,
-    RETRY_SECONDS,
-    TIMEOUT_SECONDS,
-    PATIENCE_SECONDS,
+    *(one for one in _SETTINGS.values() if one not in GUARD_SETTINGS),
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerSettings:
-    """The settings of one worker, checked."""
+    """The options of one worker, read and checked. The guard reads its own."""
 
     lease_seconds: float
-    version: str
+    result_version: str
     failures_max: int
     retry_seconds: float
     timeout_seconds: float | None
     patience_seconds: float
+    stall_seconds: float
     exit_code: int | None
 
     @classmethod
-    def read(cls, given: Mapping[str, object], environ: Mapping[str, str] = os.environ) -> Self:
-        return cls(
-            lease_seconds=LEASE_SECONDS.read(given.get("lease_seconds"), environ).value,
-            version=VERSION.read(given.get("version"), environ).value,
-            failures_max=FAILURES_MAX.read(given.get("failures_max"), environ).value,
-            retry_seconds=RETRY_SECONDS.read(given.get("retry_seconds"), environ).value,
-            timeout_seconds=TIMEOUT_SECONDS.read(given.get("timeout_seconds"), environ).value,
-            patience_seconds=PATIENCE_SECONDS.read(given.get("patience_seconds"), environ).value,
-            exit_code=EXIT_CODE.read(given.get("exit_code"), environ).value,
+    def read(cls, given: WorkerOptions, environ: Mapping[str, str] = os.environ) -> Self:
+        """Read the options. Raises `SettingError`."""
+        _refuse_old_variable(environ)
+        own = [_SETTINGS[field.name] for field in fields(cls)]
+        return cls(**read_settings(own, given, environ))
+
+
+def _refuse_old_variable(environ: Mapping[str, str]) -> None:
+    """Refuse the former name: ignoring it would mix the results of two models."""
+    if environ.get("OUTLAST_VERSION"):
+        raise SettingError(
+            "OUTLAST_VERSION has been renamed to OUTLAST_RESULT_VERSION.",
+            hint="Set OUTLAST_RESULT_VERSION instead, and unset OUTLAST_VERSION.",
+            source="variable OUTLAST_VERSION",
         )

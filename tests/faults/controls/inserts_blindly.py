@@ -1,12 +1,6 @@
 """Fault: results are inserted without a look at whether they are there already."""
 
-import time
-
-from tests.faults.controls.queue_of_items import (
-    COMPUTE_SECONDS,
-    Items,
-    leave_at_once,
-)
+from tests.faults.controls.queue_of_items import Items, leave_at_once, linger
 
 leave_at_once()
 items = Items()
@@ -14,6 +8,6 @@ while (name := items.lease()) is not None:
     score = sum(name.encode())
     with items.transaction() as database:
         database.execute("INSERT INTO result (item, score) VALUES (?, ?)", (name, score))
-    time.sleep(COMPUTE_SECONDS)
+    linger()
     items.acknowledge(name)
     print("stored", name, flush=True)

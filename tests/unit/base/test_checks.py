@@ -17,7 +17,7 @@ def test_what_is_not_finite_and_above_zero_is_refused_by_name(value: float) -> N
     with pytest.raises(ValueError) as caught:
         check_above_zero("seconds", value)
 
-    assert str(caught.value) == f"seconds is {value!r}; a finite number above 0 is expected."
+    assert str(caught.value) == f"seconds is {value!r}; expected a finite number above 0."
 
 
 @pytest.mark.parametrize("value", [-1.5, math.inf, -math.inf, math.nan])
@@ -25,7 +25,7 @@ def test_what_is_not_finite_and_from_zero_is_refused_by_name(value: float) -> No
     with pytest.raises(ValueError) as caught:
         check_from_zero("seconds", value)
 
-    assert str(caught.value) == f"seconds is {value!r}; a finite number from 0 is expected."
+    assert str(caught.value) == f"seconds is {value!r}; expected a finite number of at least 0."
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, True, "1", None])
@@ -33,4 +33,4 @@ def test_what_is_not_a_count_is_refused_by_name(value: object) -> None:
     with pytest.raises(ValueError) as caught:
         check_count("steps", value, least=1)
 
-    assert str(caught.value) == f"steps is {value!r}; a whole number from 1 is expected."
+    assert str(caught.value) == f"steps is {value!r}; expected a whole number of at least 1."

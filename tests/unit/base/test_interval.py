@@ -282,7 +282,7 @@ def test_no_save_starts_before_the_one_before_can_be_durable() -> None:
 def test_until_a_save_was_measured_the_floor_holds() -> None:
     chosen = choose_interval(IntervalPolicy(), cost=None, observed=Observed())
 
-    assert chosen == Interval(seconds=10.0, why="the floor, until a save was measured")
+    assert chosen == Interval(seconds=10.0, why="the floor, until a save has been measured")
 
 
 def test_a_chosen_interval_says_why() -> None:
@@ -354,13 +354,16 @@ def test_a_slow_first_save_and_an_outlier_do_not_move_the_typical_cost() -> None
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"every_steps": 0}, "every_steps is 0; a whole number from 1"),
-        ({"every_steps": 1.5}, r"every_steps is 1\.5; a whole number"),
+        ({"every_steps": 0}, "every_steps is 0; expected a whole number of at least 1"),
+        ({"every_steps": 1.5}, r"every_steps is 1\.5; expected a whole number"),
         ({"every_steps": True}, "every_steps is True"),
-        ({"every_seconds": 0.0}, r"every_seconds is 0\.0; a finite number above 0"),
+        ({"every_seconds": 0.0}, r"every_seconds is 0\.0; expected a finite number above 0"),
         ({"every_seconds": math.inf}, "every_seconds is inf"),
-        ({"every_steps": 5, "every_seconds": 5.0}, "not by both"),
-        ({"floor_seconds": -1.0}, r"floor_seconds is -1\.0; a finite number from 0"),
+        ({"every_steps": 5, "every_seconds": 5.0}, "not both"),
+        (
+            {"floor_seconds": -1.0},
+            r"floor_seconds is -1\.0; expected a finite number of at least 0",
+        ),
         ({"ceiling_seconds": math.nan}, "ceiling_seconds is nan"),
         (
             {"floor_seconds": 20.0, "ceiling_seconds": 10.0},
@@ -368,7 +371,7 @@ def test_a_slow_first_save_and_an_outlier_do_not_move_the_typical_cost() -> None
         ),
         ({"prior_mean_seconds": 0.0}, r"prior_mean_seconds is 0\.0"),
         ({"prior_weight": 0.0}, r"prior_weight is 0\.0"),
-        ({"prior_unannounced_share": 1.1}, "a share is 0 to 1"),
+        ({"prior_unannounced_share": 1.1}, "expected 0 to 1"),
         ({"prior_unannounced_share": -0.1}, r"prior_unannounced_share is -0\.1"),
     ],
     ids=str,
@@ -398,7 +401,9 @@ def test_absurd_figures_are_refused(
 
 
 def test_absurd_observations_and_costs_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"unannounced is -1; a whole number from 0"):
+    with pytest.raises(
+        ValueError, match=r"unannounced is -1; expected a whole number of at least 0"
+    ):
         Observed(unannounced=-1)
     with pytest.raises(ValueError, match="running_seconds is nan"):
         Observed(running_seconds=math.nan)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from outlast.capacity.model import Job, Supply
+from outlast.capacity.simulation.model import MachineSupply, SimulatedJob
 
 
 @dataclass(kw_only=True, slots=True)
@@ -26,7 +26,7 @@ class Tally:
 
 
 def run_events(
-    job: Job, supply: Supply, lifetimes: Iterator[float], chance: random.Random
+    job: SimulatedJob, supply: MachineSupply, lifetimes: Iterator[float], chance: random.Random
 ) -> Tally:
     """One run: machines come, work, save and go, one thing after the other."""
     tally = Tally()
@@ -54,7 +54,12 @@ def run_events(
 
 
 def _live(
-    job: Job, supply: Supply, remaining: float, left: float, tally: Tally, chance: random.Random
+    job: SimulatedJob,
+    supply: MachineSupply,
+    remaining: float,
+    left: float,
+    tally: Tally,
+    chance: random.Random,
 ) -> tuple[float, bool]:
     """Work on one machine; what is left to do afterwards, and whether all is done."""
     worked = 0.0
@@ -87,8 +92,8 @@ def _live(
 
 
 def _end(
-    job: Job,
-    supply: Supply,
+    job: SimulatedJob,
+    supply: MachineSupply,
     remaining: float,
     worked: float,
     durable: float,
@@ -111,17 +116,17 @@ def _end(
     return remaining - kept, False
 
 
-def _say_goodbye(supply: Supply, tally: Tally, *, told: bool | None) -> None:
+def _say_goodbye(supply: MachineSupply, tally: Tally, *, told: bool | None) -> None:
     """Note a loss, and wait as long as a Kubernetes Job does before it starts anew."""
     if told:
         tally.leave += supply.leave_seconds
         tally.paid += supply.leave_seconds
     tally.interruptions += 1
-    if supply.back_off is not None:
-        wait = supply.back_off.first_seconds
+    if supply.backoff is not None:
+        wait = supply.backoff.first_seconds
         for _ in range(1, tally.interruptions):
-            wait = min(2 * wait, supply.back_off.ceiling_seconds)
-        tally.wait += min(wait, supply.back_off.ceiling_seconds)
+            wait = min(2 * wait, supply.backoff.ceiling_seconds)
+        tally.wait += min(wait, supply.backoff.ceiling_seconds)
 
 
 def endless(draw: Callable[[], float]) -> Iterator[float]:

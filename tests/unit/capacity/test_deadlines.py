@@ -5,23 +5,29 @@ import random
 
 import pytest
 
-from outlast.capacity.deadlines import DeadlinePolicy, Kept, Task, cost_bound, replay_deadline
-from outlast.capacity.replay import Pool
-from outlast.capacity.traces import parse_trace
+from outlast.capacity.simulation.deadlines import (
+    DeadlineOutcome,
+    DeadlinePolicy,
+    DeadlineTask,
+    cost_bound,
+    replay_deadline,
+)
+from outlast.capacity.simulation.replay import TracePool
+from outlast.capacity.simulation.traces import parse_trace
 from tests.unit.capacity.generated_traces import counts_trace, nodes_trace, steps_trace
 
 HOUR = 3600.0
 POOLS = {
-    "steps": Pool(parse_trace(steps_trace(3, steps=3000), name="steps")),
-    "nodes": Pool(parse_trace(nodes_trace(3, hours=60, nodes=3, mean_hours=1), name="nodes")),
-    "counts": Pool(parse_trace(counts_trace(3, hours=48), name="counts")),
+    "steps": TracePool(parse_trace(steps_trace(3, steps=3000), name="steps")),
+    "nodes": TracePool(parse_trace(nodes_trace(3, hours=60, nodes=3, mean_hours=1), name="nodes")),
+    "counts": TracePool(parse_trace(counts_trace(3, hours=48), name="counts")),
 }
 
 
 def task_of(
     *, work_hours: float = 6, factor: float = 1.5, save: float = 60, changeover: float = 120
-) -> Task:
-    return Task(
+) -> DeadlineTask:
+    return DeadlineTask(
         work_seconds=work_hours * HOUR,
         deadline_seconds=work_hours * HOUR * factor + 3 * changeover,
         interval_seconds=1200,
@@ -30,7 +36,9 @@ def task_of(
     )
 
 
-def kept_by(policy: DeadlinePolicy, pool: Pool, task: Task, start: float = 0.0) -> Kept:
+def kept_by(
+    policy: DeadlinePolicy, pool: TracePool, task: DeadlineTask, start: float = 0.0
+) -> DeadlineOutcome:
     return replay_deadline(pool, task, policy, start_seconds=start, seed=1)
 
 
@@ -40,7 +48,7 @@ def test_a_feasible_deadline_is_never_missed(name: str) -> None:
     chance = random.Random(17)
     tried = 0
     for _ in range(400):
-        task = Task(
+        task = DeadlineTask(
             work_seconds=chance.uniform(0.2, 12) * HOUR,
             deadline_seconds=chance.uniform(0.3, 20) * HOUR,
             interval_seconds=chance.uniform(60, 6000),
@@ -86,18 +94,18 @@ def test_no_policy_beats_the_bound_of_the_oracle(name: str) -> None:
                 assert bound <= cost + 1e-9
 
 
-def pool_of(*lives: tuple[float, float], hours: float) -> Pool:
+def pool_of(*lives: tuple[float, float], hours: float) -> TracePool:
     """Machines by the hours of their starts and ends."""
     events = [(start, "add", index) for index, (start, _) in enumerate(lives)]
     events += [(end, "remove", index) for index, (_, end) in enumerate(lives)]
     events += [(hours, "add", len(lives))]
     lines = [f"{round(at * 3_600_000)},{what},n{who}" for at, what, who in sorted(events)]
-    return Pool(parse_trace("\n".join(lines), name="lives"))
+    return TracePool(parse_trace("\n".join(lines), name="lives"))
 
 
 def test_the_bound_holds_where_waiting_for_a_longer_life_is_cheaper() -> None:
     pool = pool_of((0, 10), (0, 0.1), (0.1, 11.2), hours=26.7)
-    task = Task(
+    task = DeadlineTask(
         work_seconds=9 * HOUR,
         deadline_seconds=26 * HOUR,
         interval_seconds=9 * HOUR,
@@ -121,8 +129,10 @@ def test_the_bound_holds_where_waiting_for_a_longer_life_is_cheaper() -> None:
 
 def test_the_bound_takes_only_machines_that_are_worth_their_changeover() -> None:
     data = [1, 1, 0, 1, 0, 1, 1, 1, 1, 0]
-    pool = Pool(parse_trace(f'{{"metadata": {{"gap_seconds": 1000}}, "data": {data}}}', name="t"))
-    task = Task(
+    pool = TracePool(
+        parse_trace(f'{{"metadata": {{"gap_seconds": 1000}}, "data": {data}}}', name="t")
+    )
+    task = DeadlineTask(
         work_seconds=9000,
         deadline_seconds=10_000,
         interval_seconds=500,
@@ -145,7 +155,7 @@ def test_the_bound_holds_on_random_pools() -> None:
             start = chance.uniform(0, 30)
             lives.append((start, start + chance.choice([0.1, 1, 4, 12]) * chance.uniform(0.5, 1.5)))
         pool = pool_of(*lives, hours=60)
-        task = Task(
+        task = DeadlineTask(
             work_seconds=chance.uniform(0.5, 10) * HOUR,
             deadline_seconds=30 * HOUR,
             interval_seconds=chance.choice([600.0, HOUR, 9 * HOUR]),
@@ -171,7 +181,9 @@ def test_always_on_demand_is_one_machine_from_start_to_end() -> None:
 
 
 def test_with_spot_all_the_time_nothing_is_bought_on_demand() -> None:
-    always = Pool(parse_trace('{"metadata": {"gap_seconds": 3600}, "data": [1, 1, 1]}', name="t"))
+    always = TracePool(
+        parse_trace('{"metadata": {"gap_seconds": 3600}, "data": [1, 1, 1]}', name="t")
+    )
     task = task_of(work_hours=2, factor=2)
 
     for policy in (DeadlinePolicy.GREEDY, DeadlinePolicy.UNIFORM):
@@ -182,7 +194,9 @@ def test_with_spot_all_the_time_nothing_is_bought_on_demand() -> None:
 
 def test_with_no_spot_at_all_greedy_waits_for_the_net_and_uniform_starts_at_once() -> None:
     data = [0] * 99 + [1]
-    pool = Pool(parse_trace(f'{{"metadata": {{"gap_seconds": 3600}}, "data": {data}}}', name="t"))
+    pool = TracePool(
+        parse_trace(f'{{"metadata": {{"gap_seconds": 3600}}, "data": {data}}}', name="t")
+    )
     task = task_of(work_hours=4, factor=2)
 
     greedy = kept_by(DeadlinePolicy.GREEDY, pool, task)
@@ -195,12 +209,12 @@ def test_with_no_spot_at_all_greedy_waits_for_the_net_and_uniform_starts_at_once
 
 
 def test_a_loss_costs_the_work_since_the_last_save() -> None:
-    pool = Pool(
+    pool = TracePool(
         parse_trace(
             '{"metadata": {"gap_seconds": 1000}, "data": [1, 1, 0, 1, 1, 1, 1, 1]}', name="t"
         )
     )
-    task = Task(
+    task = DeadlineTask(
         work_seconds=3000,
         deadline_seconds=20_000,
         interval_seconds=500,

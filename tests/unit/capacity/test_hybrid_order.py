@@ -2,17 +2,17 @@
 
 import pytest
 
-from outlast.capacity.options import Option
-from outlast.capacity.plan import Plan
+from outlast.capacity.planning.options import TierOption
+from outlast.capacity.planning.plan import CapacityPlan
 from outlast.capacity.vocabulary import Tier
 from tests.unit.capacity.test_plan import option, planned, without
 
 
-def in_order(order: str, **overrides: str) -> Plan:
+def in_order(order: str, **overrides: str) -> CapacityPlan:
     return planned(hybrid__order=order, **overrides)
 
 
-def figures(one: Option) -> tuple[object, ...]:
+def figures(one: TierOption) -> tuple[object, ...]:
     return one.cost, one.finish, one.waste, one.interruptions, one.save_every, one.why_not
 
 
@@ -33,7 +33,7 @@ def test_flex_start_first_is_waited_for_as_long_as_patience_lasts() -> None:
     made = in_order("[flex-start, on-demand]")
 
     hybrid, flex = option(made, Tier.HYBRID), option(made, Tier.FLEX_START)
-    assert (hybrid.first, hybrid.fallback) == (Tier.FLEX_START, Tier.ON_DEMAND)
+    assert (hybrid.primary, hybrid.fallback) == (Tier.FLEX_START, Tier.ON_DEMAND)
     assert hybrid.waste and flex.waste and hybrid.waste.wait_hours < flex.waste.wait_hours
     assert hybrid.interruptions == 0
     assert hybrid.fallback_share is not None and hybrid.fallback_share > 0.8
@@ -55,8 +55,10 @@ def test_without_accelerators_flex_start_falls_out_of_the_order() -> None:
     alone = planned(accelerator="null", hybrid__order="[flex-start]")
 
     hybrid = option(made, Tier.HYBRID)
-    assert (hybrid.first, hybrid.fallback) == (Tier.SPOT, Tier.ON_DEMAND)
-    assert "h4d machines only" in (option(alone, Tier.HYBRID).why_not or "")
+    assert (hybrid.primary, hybrid.fallback) == (Tier.SPOT, Tier.ON_DEMAND)
+    assert "offers only machines with accelerators and h4d machines" in (
+        option(alone, Tier.HYBRID).why_not or ""
+    )
 
 
 def test_what_stands_against_spot_stands_against_a_hybrid_that_starts_there_alone() -> None:
@@ -79,4 +81,4 @@ def test_a_hybrid_without_spot_has_no_spot_grace_to_warn_of() -> None:
     made = in_order("[flex-start, on-demand]", tier="hybrid")
 
     assert not any("grace" in warning for warning in made.warnings)
-    assert any("Pending for longer than 6.0 h" in warning for warning in made.warnings)
+    assert any("Pending for more than 6.0 h" in warning for warning in made.warnings)

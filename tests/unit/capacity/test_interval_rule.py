@@ -13,7 +13,7 @@ from outlast._base.interval import (
     best_interval,
     choose_interval,
 )
-from outlast.capacity.interval import IntervalRule, best_intervals
+from outlast.capacity.simulation.policies import IntervalRule, best_intervals
 
 SEED = 11
 POLICIES = [
@@ -64,5 +64,5 @@ def test_the_rule_is_the_runtimes_choice(policy: IntervalPolicy) -> None:
 def test_a_fixed_policy_has_no_rule() -> None:
     cost = SaveCost(stall_seconds=1.0, durable_seconds=1.0)
 
-    with pytest.raises(ValueError, match="nothing to work out"):
+    with pytest.raises(ValueError, match="Expected a policy with an automatic interval"):
         IntervalRule(IntervalPolicy(every_seconds=60), cost)

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from outlast._base.interval import SaveCost
-from outlast.capacity.learn import Learned, Seen, changed_text, learn, workload_diff
-from outlast.capacity.workload import Workload
+from outlast.capacity.planning.learn import (
+    LearnedValues,
+    RunMeasurements,
+    changed_text,
+    learn,
+    workload_diff,
+)
+from outlast.capacity.workload.file import Workload
+from tests.patience import PATIENCE_SECONDS
 
 HOUR = 3600.0
 FILE = """\
@@ -21,7 +28,7 @@ accelerator: {type: nvidia-l4, count: 2}
 work: {hours: 38}
 checkpoint: {url: "gs://lab-runs/tiny-gpt", size: 12GiB}  # guessed
 """
-SEEN = Seen(
+SEEN = RunMeasurements(
     running_seconds=40 * HOUR,
     announced=5,
     missed=1,
@@ -58,19 +65,21 @@ def test_the_suggested_interval_is_the_runtimes_for_these_figures() -> None:
 
 def test_dear_saves_get_a_higher_ceiling() -> None:
     cost = SaveCost(stall_seconds=300, durable_seconds=300)
-    seen = Seen(running_seconds=400 * HOUR, announced=0, missed=0, unannounced=4, costs=[cost])
+    seen = RunMeasurements(
+        running_seconds=400 * HOUR, announced=0, missed=0, unannounced=4, costs=[cost]
+    )
 
     assert learn(seen).interval.seconds == pytest.approx(13_700, rel=0.05)
 
 
 def test_several_nodes_share_the_losses() -> None:
-    seen = Seen(running_seconds=10 * HOUR, announced=0, missed=0, unannounced=5, nodes=4)
+    seen = RunMeasurements(running_seconds=10 * HOUR, announced=0, missed=0, unannounced=5, nodes=4)
 
     assert learn(seen).between_interruptions == timedelta(hours=8)
 
 
 def test_what_was_not_seen_is_not_claimed() -> None:
-    learned = learn(Seen(running_seconds=HOUR, announced=0, missed=0, unannounced=0))
+    learned = learn(RunMeasurements(running_seconds=HOUR, announced=0, missed=0, unannounced=0))
 
     assert learned.measured == {}
     assert learned.interval.seconds == 10
@@ -88,7 +97,7 @@ def test_what_a_workload_file_cannot_hold_is_not_claimed(seconds: float) -> None
     assert learned.restart is None
 
 
-def changed(text: str, learned: Learned | None = None) -> str:
+def changed(text: str, learned: LearnedValues | None = None) -> str:
     result = changed_text(text, learned or learn(SEEN), name="workload.yaml")
     assert result is not None
     return result
@@ -116,7 +125,7 @@ def test_figures_that_are_there_are_replaced_where_they_stand() -> None:
 
 
 def test_what_nobody_measured_anew_stays() -> None:
-    learned = learn(Seen(running_seconds=HOUR, announced=1, missed=0, unannounced=0))
+    learned = learn(RunMeasurements(running_seconds=HOUR, announced=1, missed=0, unannounced=0))
 
     text = changed(f"{FILE}measured:\n  save: 1h\n", learned)
 
@@ -132,9 +141,8 @@ def test_what_nobody_measured_anew_stays() -> None:
         FILE.rstrip("\n"),
         FILE.replace("\n", "\r\n"),
         f"{FILE}measured: {{save: 1h}}",
-        f'{FILE}command: [a, "b\u2028c"]\n',
     ],
-    ids=["plain", "no newline at the end", "CRLF", "one more line", "odd separators"],
+    ids=["plain", "no newline at the end", "CRLF", "one more line"],
 )
 def test_the_diff_can_be_applied_by_patch(text: str, tmp_path: Path) -> None:
     file = tmp_path / "the workload.yaml"
@@ -142,8 +150,12 @@ def test_the_diff_can_be_applied_by_patch(text: str, tmp_path: Path) -> None:
 
     diff = workload_diff(text, changed(text), name=file.name)
 
-    assert diff.startswith("--- the workload.yaml\tas it is\n+++ the workload.yaml\tas measured\n")
+    assert diff.startswith("--- the workload.yaml\tcurrent\n+++ the workload.yaml\tmeasured\n")
     subprocess.run(
-        ["patch", "-p0", "--binary"], input=diff.encode(), cwd=tmp_path, check=True, timeout=10
+        ["patch", "-p0", "--binary"],
+        input=diff.encode(),
+        cwd=tmp_path,
+        check=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert file.read_bytes().decode() == changed(text)

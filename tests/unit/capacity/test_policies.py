@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from outlast._base.interval import IntervalPolicy, Observed, SaveCost, choose_interval, young
-from outlast.capacity.policies import (
-    Costs,
-    Replayed,
+from outlast.capacity.simulation.policies import (
+    CheckpointCosts,
+    PolicyOutcome,
     best_fixed,
     learned_policy,
     replay_adaptive,
     replay_fixed,
     replay_oracle,
 )
-from outlast.capacity.replay import Pool, Stay, Stays
-from outlast.capacity.traces import parse_trace
+from outlast.capacity.simulation.replay import SessionTable, TracePool
+from outlast.capacity.simulation.traces import MachinePeriod, parse_trace
 from tests.unit.capacity.generated_traces import counts_trace, nodes_trace, steps_trace
 
 HOUR = 3600.0
@@ -28,22 +28,22 @@ TRACES = {
 }
 
 
-def stays_of(name: str, rounds: int = 3) -> Stays:
+def sessions_in(name: str, rounds: int = 3) -> SessionTable:
     """The machines of many runs: from every hour of a pool, and twice a day of the long trace."""
-    pool = Pool(TRACES[name])
+    pool = TracePool(TRACES[name])
     every, rounds = (12 * HOUR, 1) if name == "steps" else (HOUR, rounds)
-    return Stays.of(
+    return SessionTable.of(
         [run for seed in range(rounds) for run in pool.follow_all(every_seconds=every, seed=seed)]
     )
 
 
 def test_a_run_follows_the_machines_that_are_there() -> None:
     text = '{"metadata": {"gap_seconds": 600}, "data": [0, 1, 1, 0, 1, 0, 1, 1]}'
-    pool = Pool(parse_trace(text, name="t"))
+    pool = TracePool(parse_trace(text, name="t"))
 
-    stays = pool.follow(900, seed=0)
+    sessions = pool.follow(900, seed=0)
 
-    assert [(s.start_seconds, s.end_seconds, s.lost) for s in stays] == [
+    assert [(s.start_seconds, s.end_seconds, s.lost) for s in sessions] == [
         (900, 1800, True),
         (2400, 3000, True),
         (3600, 4800, False),
@@ -51,25 +51,25 @@ def test_a_run_follows_the_machines_that_are_there() -> None:
 
 
 def test_in_a_pool_the_next_machine_is_taken_at_once() -> None:
-    pool = Pool(TRACES["nodes"])
+    pool = TracePool(TRACES["nodes"])
 
-    stays = pool.follow(0.0, seed=4)
+    sessions = pool.follow(0.0, seed=4)
 
-    gaps = [after.start_seconds - before.end_seconds for before, after in pairwise(stays)]
+    gaps = [after.start_seconds - before.end_seconds for before, after in pairwise(sessions)]
     assert sum(gap == 0 for gap in gaps) > 0.8 * len(gaps)
-    assert pool.follow(0.0, seed=4) == stays
+    assert pool.follow(0.0, seed=4) == sessions
     taken = {pool.take(0.0, random.Random(seed)).end_seconds for seed in range(30)}
     assert len(taken) > 1
 
 
 def test_one_loss_worked_by_hand() -> None:
-    stays = Stays.of([[Stay(start_seconds=0, end_seconds=1000, lost=True)]])
-    costs = Costs(save_seconds=20, restart_seconds=100)
-    lossy = stays.unannounced(1.0, seed=0)
+    sessions = SessionTable.of([[MachinePeriod(start_seconds=0, end_seconds=1000, lost=True)]])
+    costs = CheckpointCosts(save_seconds=20, restart_seconds=100)
+    lossy = sessions.unannounced(1.0, seed=0)
 
-    fixed = replay_fixed(stays, lossy, costs, 200)
-    spared = replay_fixed(stays, stays.unannounced(0.0, seed=0), costs, 200)
-    oracle = replay_oracle(stays, lossy, costs)
+    fixed = replay_fixed(sessions, lossy, costs, 200)
+    spared = replay_fixed(sessions, sessions.unannounced(0.0, seed=0), costs, 200)
+    oracle = replay_oracle(sessions, lossy, costs)
 
     # 900 s are 4 cycles of 220 s and 20 s more.
     assert float(fixed.useful_seconds[0]) == 800
@@ -83,14 +83,18 @@ def test_one_loss_worked_by_hand() -> None:
 def test_ours_is_the_runtimes_choice_save_by_save(counts_current: bool) -> None:
     lengths = [700.0, 5000.0, 20_000.0, 3000.0, 9000.0]
     told = [False, False, True, False, False]
-    stays = Stays.of([[Stay(start_seconds=0, end_seconds=s, lost=True) for s in lengths]])
-    costs = Costs(save_seconds=30, restart_seconds=120)
+    sessions = SessionTable.of(
+        [[MachinePeriod(start_seconds=0, end_seconds=s, lost=True) for s in lengths]]
+    )
+    costs = CheckpointCosts(save_seconds=30, restart_seconds=120)
     lossy = np.array([[not one for one in told]])
 
-    replayed = replay_adaptive(stays, lossy, costs, IntervalPolicy(), counts_current=counts_current)
+    replayed = replay_adaptive(
+        sessions, lossy, costs, IntervalPolicy(), counts_current=counts_current
+    )
 
     useful, running, losses, is_known = 0.0, 0.0, 0, False
-    for seconds, is_told in zip(lengths, told, strict=True):
+    for seconds, is_announced in zip(lengths, told, strict=True):
         at, saved, usable = 0.0, 0.0, seconds - 120
         while True:
             observed = Observed(
@@ -104,9 +108,9 @@ def test_ours_is_the_runtimes_choice_save_by_save(counts_current: bool) -> None:
             saved += interval
             at += interval + 30
             is_known = True
-        useful += saved + (min(usable - at, interval) if is_told else 0.0)
+        useful += saved + (min(usable - at, interval) if is_announced else 0.0)
         running += usable
-        losses += not is_told
+        losses += not is_announced
     # The replay looks at the interval again only when it may have moved by half a percent.
     assert float(replayed.useful_seconds[0]) == pytest.approx(useful, rel=0.005)
 
@@ -117,12 +121,12 @@ def test_ours_is_the_runtimes_choice_save_by_save(counts_current: bool) -> None:
 def test_the_books_balance_and_the_oracle_is_never_beaten(
     name: str, share: float, save: float
 ) -> None:
-    stays = stays_of(name, rounds=1)
-    lossy = stays.unannounced(share, seed=1)
-    costs = Costs(save_seconds=save, restart_seconds=120)
-    oracle = replay_oracle(stays, lossy, costs)
+    sessions = sessions_in(name, rounds=1)
+    lossy = sessions.unannounced(share, seed=1)
+    costs = CheckpointCosts(save_seconds=save, restart_seconds=120)
+    oracle = replay_oracle(sessions, lossy, costs)
 
-    def check(replayed: Replayed) -> None:
+    def check(replayed: PolicyOutcome) -> None:
         parts = (
             replayed.useful_seconds
             + replayed.lost_seconds
@@ -133,11 +137,11 @@ def test_the_books_balance_and_the_oracle_is_never_beaten(
         assert (replayed.useful_seconds <= oracle.useful_seconds + 1e-6).all()
         assert (replayed.lost_seconds >= -1e-6).all()
 
-    _, best = best_fixed(stays, lossy, costs)
+    _, best = best_fixed(sessions, lossy, costs)
     check(best)
-    check(replay_fixed(stays, lossy, costs, 600))
-    check(replay_adaptive(stays, lossy, costs, IntervalPolicy()))
-    check(replay_adaptive(stays, lossy, costs, IntervalPolicy(), knows_cost=True))
+    check(replay_fixed(sessions, lossy, costs, 600))
+    check(replay_adaptive(sessions, lossy, costs, IntervalPolicy()))
+    check(replay_adaptive(sessions, lossy, costs, IntervalPolicy(), knows_cost=True))
     check(oracle)
 
 
@@ -147,50 +151,50 @@ def test_the_books_balance_and_the_oracle_is_never_beaten(
 def test_with_a_learned_prior_ours_is_near_the_best_fixed_interval(
     name: str, least: float, share: float, save: float
 ) -> None:
-    stays = stays_of(name)
-    lossy = stays.unannounced(share, seed=1)
-    costs = Costs(save_seconds=save, restart_seconds=120)
-    mean = float(stays.machine_seconds.sum()) / int(stays.is_lost.sum())
+    sessions = sessions_in(name)
+    lossy = sessions.unannounced(share, seed=1)
+    costs = CheckpointCosts(save_seconds=save, restart_seconds=120)
+    mean = float(sessions.machine_seconds.sum()) / int(sessions.is_lost.sum())
 
     policy = learned_policy(mean_seconds=mean, unannounced_share=share, save_seconds=save)
-    ours = replay_adaptive(stays, lossy, costs, policy, knows_cost=True)
+    ours = replay_adaptive(sessions, lossy, costs, policy, knows_cost=True)
 
-    _, best = best_fixed(stays, lossy, costs)
+    _, best = best_fixed(sessions, lossy, costs)
     assert ours.goodput >= least * best.goodput
 
 
 @pytest.mark.parametrize("factor", [5.0, 0.2])
 @pytest.mark.parametrize("save", [5.0, 60.0, 300.0])
 def test_given_the_same_wrong_mean_ours_beats_youngs(factor: float, save: float) -> None:
-    stays = stays_of("steps", rounds=1)
-    lossy = stays.unannounced(1.0, seed=1)
-    costs = Costs(save_seconds=save, restart_seconds=120)
-    mean = float(stays.machine_seconds.sum()) / int(lossy.sum()) * factor
+    sessions = sessions_in("steps", rounds=1)
+    lossy = sessions.unannounced(1.0, seed=1)
+    costs = CheckpointCosts(save_seconds=save, restart_seconds=120)
+    mean = float(sessions.machine_seconds.sum()) / int(lossy.sum()) * factor
 
     policy = IntervalPolicy(
         prior_mean_seconds=mean, prior_unannounced_share=1.0, ceiling_seconds=1e9
     )
-    ours = replay_adaptive(stays, lossy, costs, policy)
+    ours = replay_adaptive(sessions, lossy, costs, policy)
 
-    assert ours.goodput > replay_fixed(stays, lossy, costs, young(save, mean)).goodput
+    assert ours.goodput > replay_fixed(sessions, lossy, costs, young(save, mean)).goodput
 
 
 def test_brute_force_finds_the_best_of_many() -> None:
-    stays = stays_of("counts", rounds=1)
-    lossy = stays.unannounced(1.0, seed=1)
-    costs = Costs(save_seconds=60, restart_seconds=120)
+    sessions = sessions_in("counts", rounds=1)
+    lossy = sessions.unannounced(1.0, seed=1)
+    costs = CheckpointCosts(save_seconds=60, restart_seconds=120)
 
-    interval, best = best_fixed(stays, lossy, costs)
+    interval, best = best_fixed(sessions, lossy, costs)
 
     for other in np.geomspace(30, 40_000, 60):
-        assert replay_fixed(stays, lossy, costs, float(other)).goodput <= best.goodput * 1.003
+        assert replay_fixed(sessions, lossy, costs, float(other)).goodput <= best.goodput * 1.003
     assert 300 < interval < 10_000
 
 
 def test_shares_and_costs_that_cannot_be_are_refused() -> None:
-    stays = stays_of("steps", rounds=1)
+    sessions = sessions_in("steps", rounds=1)
 
-    with pytest.raises(ValueError, match="a share is 0 to 1"):
-        stays.unannounced(1.5, seed=0)
+    with pytest.raises(ValueError, match=r"share: expected a number from 0 to 1, got 1\.5"):
+        sessions.unannounced(1.5, seed=0)
     with pytest.raises(ValueError, match="save_seconds is -1"):
-        Costs(save_seconds=-1, restart_seconds=0)
+        CheckpointCosts(save_seconds=-1, restart_seconds=0)

@@ -14,19 +14,19 @@ import pytest
 from numpy.typing import NDArray
 
 from outlast._base.interval import IntervalPolicy, young
-from outlast.capacity.catalogue import read_catalogue
-from outlast.capacity.deadlines import DeadlinePolicy, Task, replay_deadline
-from outlast.capacity.policies import (
+from outlast.capacity.pricing.catalog import read_catalog
+from outlast.capacity.pricing.prices import built_in_prices
+from outlast.capacity.simulation.deadlines import DeadlinePolicy, DeadlineTask, replay_deadline
+from outlast.capacity.simulation.policies import (
     CEILING_SAVES,
-    Costs,
+    CheckpointCosts,
     best_fixed,
     learned_policy,
     replay_adaptive,
     replay_fixed,
 )
-from outlast.capacity.price import built_in_prices
-from outlast.capacity.replay import Pool, Stays
-from outlast.capacity.traces import Repair, Trace, read_trace
+from outlast.capacity.simulation.replay import SessionTable, TracePool
+from outlast.capacity.simulation.traces import TimestampRepair, Trace, read_trace
 
 # Read when this is imported: the tests themselves see no settings from outside.
 DATA = Path(os.environ.get("OUTLAST_TEST_DATA", "/nonexistent"))
@@ -47,7 +47,7 @@ COLD_BELOW = {
 }
 """Where a run that starts with no idea of its pool stays below 98 %, by up to 3 points."""
 
-pytestmark = [pytest.mark.needs("traces"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.needs("traces")
 
 
 @cache
@@ -56,11 +56,11 @@ def trace(name: str) -> Trace:
 
 
 @cache
-def stays(name: str) -> Stays:
+def sessions(name: str) -> SessionTable:
     """Runs from every hour of the trace; in a pool, with 40 choices among its machines each."""
-    pool = Pool(trace(name))
+    pool = TracePool(trace(name))
     rounds = 1 if name == "aws" else 40
-    return Stays.of(
+    return SessionTable.of(
         [run for seed in range(rounds) for run in pool.follow_all(every_seconds=HOUR, seed=seed)]
     )
 
@@ -79,7 +79,7 @@ def test_a_trace_has_the_losses_that_were_counted_in_it(
 
 def test_the_times_of_one_pool_go_backwards_and_either_repair_is_told_of() -> None:
     [told] = trace("v100").repairs
-    sorted_ = read_trace(DATA / FILES["v100"], repair=Repair.SORT)
+    sorted_ = read_trace(DATA / FILES["v100"], repair=TimestampRepair.SORT)
 
     assert told.startswith("15 of 1477 times")
     assert sorted_.mean_seconds / HOUR == pytest.approx(3.2, abs=0.05)
@@ -90,26 +90,28 @@ CASES = list(product(FILES, (5.0, 60.0, 300.0), (1.0, 0.25)))
 
 @cache
 def lossy(name: str, share: float) -> NDArray[np.bool_]:
-    return stays(name).unannounced(share, seed=3)
+    return sessions(name).unannounced(share, seed=3)
 
 
 @cache
 def best_goodput(name: str, save: float, share: float) -> float:
-    costs = Costs(save_seconds=save, restart_seconds=120)
-    _, best = best_fixed(stays(name), lossy(name, share), costs)
+    costs = CheckpointCosts(save_seconds=save, restart_seconds=120)
+    _, best = best_fixed(sessions(name), lossy(name, share), costs)
     return best.goodput
 
 
 def our_goodput(name: str, save: float, share: float, policy: IntervalPolicy) -> float:
-    costs = Costs(save_seconds=save, restart_seconds=120)
-    return replay_adaptive(stays(name), lossy(name, share), costs, policy, knows_cost=True).goodput
+    costs = CheckpointCosts(save_seconds=save, restart_seconds=120)
+    return replay_adaptive(
+        sessions(name), lossy(name, share), costs, policy, knows_cost=True
+    ).goodput
 
 
 @pytest.mark.parametrize(("name", "save", "share"), CASES)
 def test_with_a_learned_prior_ours_reaches_98_percent_of_the_best_fixed_interval(
     name: str, save: float, share: float
 ) -> None:
-    runs = stays(name)
+    runs = sessions(name)
     mean = float(runs.machine_seconds.sum()) / int(runs.is_lost.sum())
     policy = learned_policy(mean_seconds=mean, unannounced_share=share, save_seconds=save)
 
@@ -134,14 +136,16 @@ def test_given_the_same_wrong_mean_ours_beats_youngs_nearly_always() -> None:
     ratios = []
     for (name, save, share), factor in product(CASES, (5.0, 0.2)):
         every = 8 if name == "aws" else 1
-        runs = Stays(seconds=stays(name).seconds[::every], is_lost=stays(name).is_lost[::every])
+        runs = SessionTable(
+            seconds=sessions(name).seconds[::every], is_lost=sessions(name).is_lost[::every]
+        )
         unannounced = lossy(name, share)[::every]
         mean = float(runs.machine_seconds.sum()) / int(runs.is_lost.sum()) * factor
         policy = IntervalPolicy(
             prior_mean_seconds=mean, prior_unannounced_share=share, ceiling_seconds=1e9
         )
         interval = young(save, mean / share)
-        costs = Costs(save_seconds=save, restart_seconds=120)
+        costs = CheckpointCosts(save_seconds=save, restart_seconds=120)
         youngs = replay_fixed(runs, unannounced, costs, interval).goodput
         ours = replay_adaptive(runs, unannounced, costs, policy, knows_cost=True).goodput
         ratios.append(ours / youngs)
@@ -156,10 +160,10 @@ def test_given_the_same_wrong_mean_ours_beats_youngs_nearly_always() -> None:
 def test_uniform_progress_misses_no_feasible_deadline_and_costs_no_more_than_on_demand(
     name: str, save: float
 ) -> None:
-    pool = Pool(trace(name))
+    pool = TracePool(trace(name))
     prices = {"spot_price": 0.6, "on_demand_price": 1.0}
     for work_hours, factor in ((4, 1.1), (4, 1.5), (4, 2.0), (8, 1.25)):
-        task = Task(
+        task = DeadlineTask(
             work_seconds=work_hours * HOUR,
             deadline_seconds=work_hours * HOUR * factor + 600,
             interval_seconds=young(save, trace(name).mean_seconds),
@@ -187,7 +191,7 @@ def test_uniform_progress_misses_no_feasible_deadline_and_costs_no_more_than_on_
 
 
 def test_the_built_in_prices_are_those_of_the_catalogue() -> None:
-    found = read_catalogue(
+    found = read_catalog(
         DATA / "gcp_gpu_prices_20260821.csv", dated=date(2026, 8, 21), source="any"
     )
 

@@ -4,10 +4,10 @@ from decimal import Decimal
 
 import pytest
 
-from outlast.capacity.assumptions import PlanError
-from outlast.capacity.interruptions import Exponential
-from outlast.capacity.plan import Plan, plan
-from outlast.capacity.price import PriceTable, built_in_prices
+from outlast.capacity.planning.assumptions import PlanError
+from outlast.capacity.planning.plan import CapacityPlan, plan
+from outlast.capacity.pricing.prices import PriceTable, built_in_prices
+from outlast.capacity.simulation.lifetimes import ExponentialLifetimes
 from outlast.capacity.vocabulary import Tier
 from tests.unit.capacity.test_plan import RUNS, TRAINING, option, own, planned, without, workload
 
@@ -26,7 +26,7 @@ def cheap_flex() -> PriceTable:
     return built_in_prices().replaced_by([own("g2-standard-24", Tier.FLEX_START, "0.95")])
 
 
-def sentence(made: Plan, words: str) -> str:
+def sentence(made: CapacityPlan, words: str) -> str:
     [found] = [reason for reason in made.reasons if words in reason]
     return found
 
@@ -41,7 +41,7 @@ def test_a_cheaper_tier_that_puts_the_deadline_at_risk_does_not_win(
     assert flex.cost and made.cost_expected and flex.cost.expected < made.cost_expected
     assert made.tier is Tier.HYBRID
     assert made.chosen.chance is not None and made.chosen.chance > 0.99
-    assert sentence(made, "Flex-start would be cheaper").endswith("but less sure.")
+    assert sentence(made, "Flex-start would be cheaper").endswith("but less reliable.")
 
 
 def test_a_cheaper_tier_that_keeps_the_deadline_wins(cheap_flex: PriceTable) -> None:
@@ -57,7 +57,10 @@ def test_a_tier_left_for_its_chance_is_left_for_one_that_meets_the_deadline() ->
     assert spot.chance is not None and hybrid.chance is not None
     assert spot.chance < hybrid.chance < 0.9
     assert made.tier is Tier.ON_DEMAND
-    assert "on-demand, not spot: it meets the deadline in 100%" in made.reasons[1]
+    assert (
+        "However, on-demand is recommended instead of spot. On-demand meets the deadline in 100%"
+        in made.reasons[1]
+    )
 
 
 def test_where_no_tier_is_sure_the_surest_is_taken_and_that_is_said() -> None:
@@ -67,20 +70,24 @@ def test_where_no_tier_is_sure_the_surest_is_taken_and_that_is_said() -> None:
     assert max(chances) < 0.9
     assert made.chosen.chance == max(chances)
     for told in (made.reasons, made.warnings):
-        assert any(line.startswith("No tier meets the deadline surely.") for line in told)
+        assert any(line.startswith("No tier meets the deadline reliably.") for line in told)
 
 
 def test_a_named_tier_that_misses_the_deadline_is_warned_of() -> None:
     made = planned(tier="spot", deadline="40h")
 
     assert made.tier is Tier.SPOT
-    assert any("With spot the deadline is met in only" in warning for warning in made.warnings)
-    assert not any("met in only" in w for w in planned(tier="spot", deadline="80h").warnings)
+    assert any("Spot meets the deadline in only" in warning for warning in made.warnings)
+    assert not any(
+        "meets the deadline in only" in w for w in planned(tier="spot", deadline="80h").warnings
+    )
 
 
 @pytest.mark.parametrize("deadline", ["38h", "38.2h"])
 def test_a_deadline_that_not_even_luck_could_meet_is_refused(deadline: str) -> None:
-    with pytest.raises(PlanError, match=r"its start and its saves takes 38\.2 h: .* too long"):
+    with pytest.raises(
+        PlanError, match=r"the work including startup and saves takes 38\.2 h, .* too long"
+    ):
         planned(deadline=deadline)
 
 
@@ -102,15 +109,17 @@ def test_spot_that_is_as_sure_as_a_hybrid_is_not_called_less_sure() -> None:
     assert made.tier is Tier.HYBRID
     assert spot.chance == made.chosen.chance == 1.0
     told = sentence(made, "Spot would be cheaper")
-    assert "less sure" not in told
-    assert "Spot can run dry for longer than is assumed here" in told
+    assert "less reliable" not in told
+    assert "Spot may be unavailable for longer than assumed here" in told
 
 
 def test_an_estimate_is_mentioned_with_its_chance() -> None:
     made = planned(deadline="41h", **QUICK)
 
     flex = option(made, Tier.FLEX_START)
-    assert f"in time in {flex.chance:.1%} of all runs" in sentence(made, "Flex-start may be")
+    assert f"on time in {flex.chance:.1%} of simulated runs" in sentence(
+        made, "Flex-start might be"
+    )
 
 
 def test_costs_below_a_cent_are_not_compared() -> None:
@@ -138,11 +147,13 @@ def test_large_amounts_are_grouped() -> None:
     made = planned(work__hours="20000")
 
     assert made.cost_expected is not None
-    assert f"expected to cost {made.cost_expected:,} USD" in sentence(made, "expected to cost")
+    assert f"Expected cost: {made.cost_expected:,} USD" in sentence(made, "Expected cost")
 
 
 def test_runs_that_never_end_are_told_with_the_time_they_had() -> None:
-    made = plan(workload(checkpoint__size="2TiB"), lifetimes=Exponential(3 * 3600), runs=200)
+    made = plan(
+        workload(checkpoint__size="2TiB"), lifetimes=ExponentialLifetimes(3 * 3600), runs=200
+    )
 
     why_not = option(made, Tier.SPOT).why_not or ""
-    assert why_not.endswith("of the simulated runs were not done after 61.7 d.")
+    assert why_not.endswith("of the simulated runs had not finished after 61.7 d.")

@@ -10,21 +10,23 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from outlast.capacity.interruptions import Exponential, Floats, Weibull
-from outlast.capacity.model import BackOff, Job, Supply
-from outlast.capacity.simulation import BATCH_RUNS, Outcomes, simulate
+from outlast.capacity.simulation.lifetimes import ExponentialLifetimes, Floats, WeibullLifetimes
+from outlast.capacity.simulation.model import MachineSupply, RestartBackoff, SimulatedJob
+from outlast.capacity.simulation.simulate import BATCH_RUNS, SimulationOutcomes, simulate
 from tests.unit.capacity.event_loop import endless, exponential_lifetimes, run_events
 
 HOUR = 3600.0
-JOB = Job(work_seconds=38 * HOUR, interval_seconds=1200, save_seconds=20, restart_seconds=120)
-SPOT = Supply(
-    lifetimes=Exponential(3 * HOUR),
+JOB = SimulatedJob(
+    work_seconds=38 * HOUR, interval_seconds=1200, save_seconds=20, restart_seconds=120
+)
+SPOT = MachineSupply(
+    lifetimes=ExponentialLifetimes(3 * HOUR),
     announced_share=0.75,
     kept_share=0.5,
     leave_seconds=15,
     first_wait_seconds=300,
     wait_seconds=300,
-    back_off=BackOff(),
+    backoff=RestartBackoff(),
 )
 
 
@@ -39,23 +41,17 @@ class Script:
     def draw(self, generator: np.random.Generator, count: int) -> Floats:
         return np.full(count, next(self._lifetimes, math.inf))
 
-    def survival(self, seconds: object) -> Floats:
-        raise NotImplementedError
 
-    def lived_within(self, seconds: object) -> Floats:
-        raise NotImplementedError
-
-
-def one(job: Job, supply: Supply) -> Outcomes:
+def one(job: SimulatedJob, supply: MachineSupply) -> SimulationOutcomes:
     [outcomes] = simulate(job, supply, runs=1, seed=0)
     return outcomes
 
 
 def test_zero_interruptions_give_exactly_work_and_saves() -> None:
     for interval, save in ((1200.0, 20.0), (777.7, 3.3), (1e9, 5.0), (0.1, 0.003)):
-        job = Job(work_seconds=38 * HOUR, interval_seconds=interval, save_seconds=save)
+        job = SimulatedJob(work_seconds=38 * HOUR, interval_seconds=interval, save_seconds=save)
 
-        outcomes = one(job, Supply())
+        outcomes = one(job, MachineSupply())
 
         assert float(outcomes.elapsed_seconds[0]) == 38 * HOUR + job.saves * save
 
@@ -67,10 +63,10 @@ def test_zero_interruptions_give_exactly_work_and_saves() -> None:
     lag=st.floats(0, 400),
     restart=st.floats(0, 300),
     leave=st.floats(0, 30),
-    is_told=st.booleans(),
+    is_announced=st.booleans(),
     lifetimes=st.lists(st.floats(1, 20_000), max_size=12),
 )
-@hypothesis_settings(max_examples=300, deadline=None, derandomize=True)
+@hypothesis_settings(max_examples=300, derandomize=True)
 def test_on_the_same_lifetimes_it_equals_the_plain_loop(
     work: float,
     interval: float,
@@ -78,10 +74,10 @@ def test_on_the_same_lifetimes_it_equals_the_plain_loop(
     lag: float,
     restart: float,
     leave: float,
-    is_told: bool,
+    is_announced: bool,
     lifetimes: list[float],
 ) -> None:
-    job = Job(
+    job = SimulatedJob(
         work_seconds=work,
         interval_seconds=interval,
         save_seconds=save,
@@ -90,13 +86,13 @@ def test_on_the_same_lifetimes_it_equals_the_plain_loop(
     )
     # A loss at the very moment of a save may fall on either side of it.
     lifetimes = [seconds + math.pi / 31 for seconds in lifetimes]
-    share = float(is_told)
-    supply = Supply(
+    share = float(is_announced)
+    supply = MachineSupply(
         lifetimes=Script(lifetimes),
         announced_share=share,
         kept_share=share,
         leave_seconds=leave,
-        back_off=BackOff(),
+        backoff=RestartBackoff(),
     )
 
     outcomes = one(job, supply)
@@ -126,16 +122,16 @@ def test_drawn_anew_it_agrees_with_the_plain_loop_in_the_mean() -> None:
     "supply",
     [
         SPOT,
-        Supply(lifetimes=Weibull(0.6, 2 * HOUR), wait_seconds=60),
-        Supply(lease_seconds=7 * HOUR, wait_seconds=900, first_wait_seconds=900),
-        Supply(
-            lifetimes=Exponential(2 * HOUR),
+        MachineSupply(lifetimes=WeibullLifetimes(0.6, 2 * HOUR), wait_seconds=60),
+        MachineSupply(lease_seconds=7 * HOUR, wait_seconds=900, first_wait_seconds=900),
+        MachineSupply(
+            lifetimes=ExponentialLifetimes(2 * HOUR),
             first_wait_seconds=300,
             wait_seconds=300,
             patience_seconds=600,
         ),
-        Supply(
-            lifetimes=Exponential(2 * HOUR),
+        MachineSupply(
+            lifetimes=ExponentialLifetimes(2 * HOUR),
             first_wait_seconds=300,
             wait_seconds=300,
             patience_seconds=600,
@@ -145,7 +141,7 @@ def test_drawn_anew_it_agrees_with_the_plain_loop_in_the_mean() -> None:
     ],
     ids=["spot", "early losses", "leased", "hybrid", "hybrid with leases"],
 )
-def test_the_books_balance(supply: Supply) -> None:
+def test_the_books_balance(supply: MachineSupply) -> None:
     [outcomes] = simulate(JOB, supply, runs=2000, seed=3)
 
     spent = (
@@ -162,7 +158,7 @@ def test_the_books_balance(supply: Supply) -> None:
 
 
 def test_a_lease_loses_nothing() -> None:
-    supply = Supply(lease_seconds=7 * HOUR, leave_seconds=30)
+    supply = MachineSupply(lease_seconds=7 * HOUR, leave_seconds=30)
 
     outcomes = one(JOB, supply)
 
@@ -171,8 +167,8 @@ def test_a_lease_loses_nothing() -> None:
 
 
 def test_a_fallback_machine_stays_until_the_work_is_done() -> None:
-    supply = Supply(
-        lifetimes=Exponential(HOUR),
+    supply = MachineSupply(
+        lifetimes=ExponentialLifetimes(HOUR),
         first_wait_seconds=1e6,
         wait_seconds=1e6,
         patience_seconds=600,
@@ -182,14 +178,14 @@ def test_a_fallback_machine_stays_until_the_work_is_done() -> None:
     at_once = outcomes.interruptions == 0
 
     assert at_once.mean() > 0.99
-    undisturbed = JOB.undisturbed_seconds + JOB.restart_seconds
+    undisturbed = JOB.uninterrupted_seconds + JOB.restart_seconds
     np.testing.assert_allclose(outcomes.fallback_seconds[at_once], undisturbed)
     np.testing.assert_allclose(outcomes.wait_seconds[at_once], 600.0)
 
 
 def test_a_fallback_machine_is_waited_for_and_ends_with_its_lease() -> None:
-    supply = Supply(
-        lifetimes=Exponential(HOUR),
+    supply = MachineSupply(
+        lifetimes=ExponentialLifetimes(HOUR),
         first_wait_seconds=1e9,
         wait_seconds=1e9,
         patience_seconds=600,
@@ -209,14 +205,14 @@ def test_a_fallback_machine_is_waited_for_and_ends_with_its_lease() -> None:
 
 
 def test_the_back_off_doubles_to_ten_minutes() -> None:
-    waits = [BackOff().seconds(lost) for lost in range(1, 10)]
+    waits = [RestartBackoff().seconds(lost) for lost in range(1, 10)]
 
     assert waits == [10, 20, 40, 80, 160, 320, 600, 600, 600]
-    assert BackOff().seconds(5000) == 600
+    assert RestartBackoff().seconds(5000) == 600
 
 
 def test_from_the_seventh_eviction_on_a_job_waits_ten_minutes_each_time() -> None:
-    supply = Supply(lifetimes=Script([HOUR] * 9), back_off=BackOff())
+    supply = MachineSupply(lifetimes=Script([HOUR] * 9), backoff=RestartBackoff())
 
     outcomes = one(JOB, supply)
 
@@ -236,8 +232,8 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 
 
 def test_what_never_gets_done_is_given_up_at_the_horizon() -> None:
-    job = Job(work_seconds=10 * HOUR)
-    supply = Supply(lifetimes=Exponential(0.5 * HOUR))
+    job = SimulatedJob(work_seconds=10 * HOUR)
+    supply = MachineSupply(lifetimes=ExponentialLifetimes(0.5 * HOUR))
 
     [outcomes] = simulate(job, supply, runs=200, seed=1, horizon_seconds=100 * HOUR)
 
@@ -261,16 +257,25 @@ def test_memory_does_not_grow_with_the_runs() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (lambda: Job(work_seconds=-1), "work_seconds is -1"),
-        (lambda: Job(work_seconds=1, interval_seconds=0), "interval_seconds is 0"),
-        (lambda: Job(work_seconds=1, save_seconds=math.nan), "save_seconds is nan"),
-        (lambda: Supply(kept_share=2.0), "a share is 0 to 1"),
-        (lambda: Supply(kept_share=0.5), "only announced interruptions can keep"),
-        (lambda: Supply(wait_seconds=-1), "wait_seconds is -1"),
-        (lambda: Supply(lease_seconds=0), "lease_seconds is 0; above 0"),
-        (lambda: Supply(fallback_lease_seconds=0), "fallback_lease_seconds is 0; above 0"),
-        (lambda: Supply(fallback_wait_seconds=-1), "fallback_wait_seconds is -1"),
-        (lambda: list(simulate(JOB, SPOT, runs=0, seed=0)), "runs is 0"),
+        (lambda: SimulatedJob(work_seconds=-1), "work_seconds is -1"),
+        (
+            lambda: SimulatedJob(work_seconds=1, interval_seconds=0),
+            "interval_seconds: expected a number above 0, got 0",
+        ),
+        (lambda: SimulatedJob(work_seconds=1, save_seconds=math.nan), "save_seconds is nan"),
+        (lambda: MachineSupply(kept_share=2.0), "expected a share from 0 to 1"),
+        (lambda: MachineSupply(kept_share=0.5), "only announced interruptions can keep"),
+        (lambda: MachineSupply(wait_seconds=-1), "wait_seconds is -1"),
+        (lambda: MachineSupply(lease_seconds=0), "lease_seconds: expected a number above 0, got 0"),
+        (
+            lambda: MachineSupply(fallback_lease_seconds=0),
+            "fallback_lease_seconds: expected a number above 0, got 0",
+        ),
+        (lambda: MachineSupply(fallback_wait_seconds=-1), "fallback_wait_seconds is -1"),
+        (
+            lambda: list(simulate(JOB, SPOT, runs=0, seed=0)),
+            "runs: expected a whole number of at least 1, got 0",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

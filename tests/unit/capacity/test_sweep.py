@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from outlast.capacity.plan import Plan, plan
-from outlast.capacity.price import PriceError, PriceTable, built_in_prices
-from outlast.capacity.sweep import (
-    Planned,
-    Sweep,
+from outlast.capacity.planning.plan import CapacityPlan, plan
+from outlast.capacity.planning.sweep import (
+    ParameterSweep,
+    PlanOrError,
     SweepError,
     parse_sweep,
     plan_points,
@@ -20,12 +19,13 @@ from outlast.capacity.sweep import (
     sweep_parts,
     sweep_rows,
 )
-from outlast.capacity.workload import Workload
+from outlast.capacity.pricing.prices import PriceError, PriceTable, built_in_prices
+from outlast.capacity.workload.file import Workload
 from outlast.errors import OutlastError
 from tests.unit.capacity.test_plan import TRAINING
 
 
-def plans_of(swept: Sweep, text: str = TRAINING) -> list[Plan]:
+def plans_of(swept: ParameterSweep, text: str = TRAINING) -> list[CapacityPlan]:
     return [
         plan(Workload.parse(text, name="w", overrides={swept.key: point.text}), runs=500)
         for point in swept.points
@@ -80,13 +80,13 @@ def test_whole_numbers_are_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("checkpoint.size", "takes key=from..to"),
-        ("=1..2", "takes key=from..to"),
-        ("a=1..", "takes key=from..to"),
-        ("a=9..1", "does not go up"),
-        ("a=0..5", "does not go up"),
-        ("a=1GiB..5h", "are not two numbers, sizes or durations"),
-        ("a=x..y", "are not two numbers, sizes or durations"),
+        ("checkpoint.size", "expected key=from..to"),
+        ("=1..2", "expected key=from..to"),
+        ("a=1..", "expected key=from..to"),
+        ("a=9..1", "expected an increasing range above 0"),
+        ("a=0..5", "expected an increasing range above 0"),
+        ("a=1GiB..5h", "expected two numbers, sizes or durations"),
+        ("a=x..y", "expected two numbers, sizes or durations"),
         ("a=" + ",".join(map(str, range(60))), "at most 50 values"),
     ],
 )
@@ -114,19 +114,20 @@ def test_the_chart_is_well_formed_and_breaks_where_a_tier_is_impossible() -> Non
     swept = parse_sweep("checkpoint.size=1GiB..2000GiB")
     plans = plans_of(swept)
 
-    root = ElementTree.fromstring(sweep_chart(swept, plans))
+    root = ElementTree.fromstring(sweep_chart(swept, plans).as_svg())
 
-    lines = root.findall("{http://www.w3.org/2000/svg}polyline")
-    lengths = [len(line.attrib["points"].split()) for line in lines]
+    lines = [path.attrib["d"] for path in root.iter("{http://www.w3.org/2000/svg}path")]
+    lengths = [len(line.split("L")) for line in lines]
     assert len(lengths) == 4 and lengths[0] < 9 and lengths[2] == 9
-    assert all(math.isfinite(float(n)) for line in lines
-               for pair in line.attrib["points"].split() for n in pair.split(","))  # fmt: skip
+    assert all(
+        math.isfinite(float(n)) for line in lines for n in line.replace("L", " ")[1:].split()
+    )
 
 
-def planned(text: str) -> tuple[Sweep, list[Planned]]:
+def planned(text: str) -> tuple[ParameterSweep, list[PlanOrError]]:
     swept = parse_sweep(text)
 
-    def plan_for(more: dict[str, str]) -> Plan:
+    def plan_for(more: dict[str, str]) -> CapacityPlan:
         return plan(Workload.parse(TRAINING, name="w", overrides=more), runs=200)
 
     return swept, plan_points(swept, plan_for)
@@ -137,28 +138,28 @@ def test_a_value_that_cannot_be_planned_keeps_its_row_with_the_reason() -> None:
 
     rows, parts = sweep_rows(swept, found), sweep_parts(swept, found)
 
-    assert rows[0] == ("20h", "impossible", "-", "-", "-", "-")
-    assert rows[1][1] != "impossible"
+    assert rows[0] == ("20h", "not possible", "-", "-", "-", "-")
+    assert rows[1][1] != "not possible"
     [note] = sweep_notes(swept, found)
-    assert note.startswith("deadline=20h: The deadline is in 20.0 h, and the work alone takes")
+    assert note.startswith("deadline=20h: The deadline is in 20.0 h, but the work alone takes")
     assert "the work alone takes" in parts[-1]
     points = sweep_json(swept, found)["points"]
     assert isinstance(points, list)
     assert points[0]["tier"] is None and "the work alone takes" in points[0]["why_not"]
-    ElementTree.fromstring(sweep_chart(swept, found))
+    ElementTree.fromstring(sweep_chart(swept, found).as_svg())
 
 
 def test_words_are_swept_too_and_named_in_the_chart() -> None:
     swept, found = planned("cluster.location=us-central1,europe-west4,mars")
 
-    chart = sweep_chart(swept, found)
+    chart = sweep_chart(swept, found).as_svg()
 
-    assert [row[1] for row in sweep_rows(swept, found)] == ["spot", "spot", "impossible"]
+    assert [row[1] for row in sweep_rows(swept, found)] == ["spot", "spot", "not possible"]
     assert ">us-central1<" in chart and ">europe-west4<" in chart
 
 
 def test_a_sweep_of_which_nothing_can_be_planned_says_why() -> None:
-    with pytest.raises(OutlastError, match=r"There is no key 'work\.hurs'"):
+    with pytest.raises(OutlastError, match=r"Unknown key 'work\.hurs'"):
         planned("work.hurs=1,10")
 
 
@@ -170,7 +171,7 @@ def test_plans_in_two_currencies_are_not_put_side_by_side() -> None:
     ]
     table = PriceTable(tuple(euros))
 
-    with pytest.raises(PriceError, match="nothing converts them"):
+    with pytest.raises(PriceError, match="Currencies are not converted"):
         plan_points(
             swept,
             lambda more: plan(
@@ -187,4 +188,4 @@ def test_without_prices_the_chart_shows_time() -> None:
 
     parts = sweep_parts(swept, plans_of(swept, text))
 
-    assert "Time until done (hours)" in parts[1]
+    assert "Time to finish (hours)" in parts[1]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from outlast.capacity.traces import (
-    Life,
-    Polarity,
-    Repair,
+from outlast.capacity.simulation.traces import (
+    MachinePeriod,
+    TimestampRepair,
     TraceError,
+    TracePolarity,
     parse_trace,
     read_trace,
 )
@@ -23,8 +23,8 @@ def test_steps_become_lives() -> None:
 
     assert trace.seconds == 600
     assert trace.lives == (
-        Life(start_seconds=100, end_seconds=300, lost=True),
-        Life(start_seconds=500, end_seconds=600, lost=False),
+        MachinePeriod(start_seconds=100, end_seconds=300, lost=True),
+        MachinePeriod(start_seconds=500, end_seconds=600, lost=False),
     )
     assert trace.mean_seconds == 300
     assert trace.repairs == ()
@@ -33,7 +33,7 @@ def test_steps_become_lives() -> None:
 def test_the_polarity_can_be_flipped() -> None:
     text = json.dumps({"metadata": {"gap_seconds": 100}, "data": [0, 1, 1, 0]})
 
-    trace = parse_trace(text, name="t", polarity=Polarity.PREEMPTED)
+    trace = parse_trace(text, name="t", polarity=TracePolarity.PREEMPTED)
 
     assert [(life.start_seconds, life.end_seconds) for life in trace.lives] == [
         (0, 100),
@@ -48,9 +48,9 @@ def test_nodes_become_lives() -> None:
 
     assert trace.seconds == 9
     assert trace.lives == (
-        Life(start_seconds=0, end_seconds=4, lost=True),
-        Life(start_seconds=1, end_seconds=9, lost=True),
-        Life(start_seconds=6, end_seconds=9, lost=False),
+        MachinePeriod(start_seconds=0, end_seconds=4, lost=True),
+        MachinePeriod(start_seconds=1, end_seconds=9, lost=True),
+        MachinePeriod(start_seconds=6, end_seconds=9, lost=False),
     )
 
 
@@ -80,13 +80,13 @@ def test_counts_become_lives_and_every_loss_is_counted() -> None:
 def test_counts_are_read_in_each_spelling_of_time(text: str) -> None:
     trace = parse_trace(text, name="t")
 
-    assert trace.lives == (Life(start_seconds=0, end_seconds=300.5, lost=True),) * 2
+    assert trace.lives == (MachinePeriod(start_seconds=0, end_seconds=300.5, lost=True),) * 2
 
 
 def test_a_header_is_skipped_and_lines_keep_their_numbers() -> None:
     assert parse_trace("ms,what,node\n0,add,a\n4000,remove,a", name="t").losses == 1
 
-    with pytest.raises(TraceError, match="t:3: 'x' is no line"):
+    with pytest.raises(TraceError, match="t:3: Invalid line 'x'"):
         parse_trace("ms,what,node\n0,add,a\nx", name="t")
 
 
@@ -115,19 +115,19 @@ def test_a_few_times_that_go_backwards_are_repaired_and_told_of() -> None:
     text = counts_trace(2, backwards=15)
 
     kept = parse_trace(text, name="pool.txt")
-    sorted_ = parse_trace(text, name="pool.txt", repair=Repair.SORT)
+    sorted_ = parse_trace(text, name="pool.txt", repair=TimestampRepair.SORT)
 
     [told] = kept.repairs
-    assert "15 of 1440 times in 'pool.txt' lie before the one above them" in told
-    assert "the order of the lines was kept" in told
-    assert "the lines were sorted" in sorted_.repairs[0]
+    assert "15 of 1440 timestamps in 'pool.txt' are earlier than the previous one" in told
+    assert "kept the order of the lines" in told
+    assert "sorted the lines" in sorted_.repairs[0]
     ends = [life.start_seconds for life in kept.lives]
     assert ends == sorted(ends)
 
 
 def test_times_that_go_backwards_can_be_refused() -> None:
     with pytest.raises(TraceError, match="3 of 1440 times") as caught:
-        parse_trace(counts_trace(3, backwards=3), name="t", repair=Repair.REFUSE)
+        parse_trace(counts_trace(3, backwards=3), name="t", repair=TimestampRepair.REFUSE)
 
     assert "--repair" in (caught.value.hint or "")
 
@@ -136,10 +136,10 @@ def test_times_that_go_backwards_can_be_refused() -> None:
 def test_a_reversed_trace_is_refused(text: str) -> None:
     backwards = "\n".join(reversed(text.splitlines()))
 
-    with pytest.raises(TraceError, match="lie before the one above them") as caught:
+    with pytest.raises(TraceError, match="are earlier than the previous one") as caught:
         parse_trace(backwards, name="t")
 
-    assert caught.value.hint == "Put the lines in order of time."
+    assert caught.value.hint == "Sort the lines by time."
 
 
 @pytest.mark.parametrize(
@@ -147,25 +147,25 @@ def test_a_reversed_trace_is_refused(text: str) -> None:
     [
         ("", "'t' is empty"),
         ("  \n \n", "'t' is empty"),
-        ("{}", "not JSON of the form"),
-        ("[1, 2]", "not JSON of the form"),
-        ("{" * 50_000, "not JSON of the form"),
-        ('{"metadata": {"gap_seconds": 0}, "data": [1]}', "gap_seconds is 0"),
-        ('{"metadata": {"gap_seconds": -5}, "data": [1]}', "gap_seconds is -5"),
-        ('{"metadata": {"gap_seconds": true}, "data": [1]}', "gap_seconds is True"),
-        ('{"metadata": {"gap_seconds": 60}, "data": []}', "holds no steps"),
-        ('{"metadata": {"gap_seconds": 60}, "data": [1, 2]}', "must be 0 or 1"),
-        ('{"metadata": {"gap_seconds": 60}, "data": [0, 0]}', "No machine is ever available"),
-        ("when,what,who", "t:1: 'when,what,who' is no line of a trace"),
-        ("what a day\n0,add,a", "t:1: 'what a day' is no line of a trace"),
-        ("0,add,a\n5,vanish,a", "t:2: '5,vanish,a' is no line"),
-        ("0,add,a\n5,add,a", "t:2: 'a' is there already"),
+        ("{}", "Expected JSON such as"),
+        ("[1, 2]", "Expected JSON such as"),
+        ("{" * 50_000, "Expected JSON such as"),
+        ('{"metadata": {"gap_seconds": 0}, "data": [1]}', "got 0."),
+        ('{"metadata": {"gap_seconds": -5}, "data": [1]}', "at most 86,400, got -5"),
+        ('{"metadata": {"gap_seconds": true}, "data": [1]}', "at most 86,400, got True"),
+        ('{"metadata": {"gap_seconds": 60}, "data": []}', "has no steps"),
+        ('{"metadata": {"gap_seconds": 60}, "data": [1, 2]}', "has steps other than 0 and 1"),
+        ('{"metadata": {"gap_seconds": 60}, "data": [0, 0]}', "has no available machines"),
+        ("when,what,who", "t:1: Invalid line 'when,what,who'"),
+        ("what a day\n0,add,a", "t:1: Invalid line 'what a day'"),
+        ("0,add,a\n5,vanish,a", "t:2: Invalid line '5,vanish,a'"),
+        ("0,add,a\n5,add,a", "t:2: 'a' was already added"),
         ("0,add,a\n5,remove,b", "t:2: 'b' was never added"),
         ("0,add,a", "lasts 0 s"),
         ("2026-01-05, 10:00:00, 5\n2026-01-05, 10:01:00, many", "t:2: "),
-        ("2026-13-05, 10:00:00, 5\n2026-13-05, 10:01:00, 4", "is no point in time"),
-        ("2026-01-05T10:00:00+99:00,5", "is no point in time"),
-        ("2026-01-05, 10:00:00, 0\n2026-01-05, 11:00:00, 0", "No machine is ever available"),
+        ("2026-13-05, 10:00:00, 5\n2026-13-05, 10:01:00, 4", "Invalid time 2026-"),
+        ("2026-01-05T10:00:00+99:00,5", "Invalid time 2026-"),
+        ("2026-01-05, 10:00:00, 0\n2026-01-05, 11:00:00, 0", "has no available machines"),
     ],
 )
 def test_what_is_no_trace_is_refused(text: str, words: str) -> None:
@@ -177,7 +177,7 @@ def test_what_is_no_trace_is_refused(text: str, words: str) -> None:
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="cannot be read: No such file"):
+    with pytest.raises(TraceError, match=r"Could not read the trace .*: No such file"):
         read_trace(tmp_path / "nothing.json")
 
 
@@ -185,3 +185,11 @@ def test_no_loss_means_no_mean() -> None:
     trace = parse_trace('{"metadata": {"gap_seconds": 60}, "data": [1, 1]}', name="t")
 
     assert trace.mean_seconds == float("inf")
+
+
+def test_a_few_lines_cannot_ask_for_any_number_of_machines() -> None:
+    times = [f"2021-12-11, 11:{n // 60:02}:{n % 60:02}" for n in range(60)]
+    text = "\n".join(f"{time}, {99_999 * (n % 2)}" for n, time in enumerate(times))
+
+    with pytest.raises(TraceError, match="has more than 1,000,000 machines"):
+        parse_trace(text, name="bomb")

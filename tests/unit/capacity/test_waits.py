@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from outlast.capacity.traces import parse_trace
-from outlast.capacity.waits import mean_wait_in
+from outlast.capacity.simulation.replay import mean_wait_in
+from outlast.capacity.simulation.traces import parse_trace
 
 
 def steps(*data: int) -> str:

@@ -7,10 +7,10 @@ import pytest
 
 from outlast._base.durations import format_duration
 from outlast._base.interval import IntervalPolicy, Observed, SaveCost, choose_interval
-from outlast.capacity.why import Spent, best_change, parts_of, total_amount
+from outlast.capacity.planning.why import TimeBreakdown, best_change, cost_breakdown, total_amount
 
 HOUR = 3600.0
-QUIET = Spent(
+QUIET = TimeBreakdown(
     total_seconds=10 * HOUR,
     work_seconds=9.5 * HOUR,
     redone_seconds=0.1 * HOUR,
@@ -26,7 +26,7 @@ QUIET = Spent(
 
 
 def test_the_parts_add_up_to_the_whole() -> None:
-    parts = parts_of(QUIET)
+    parts = cost_breakdown(QUIET)
 
     assert sum(part.seconds for part in parts) == pytest.approx(10 * HOUR)
     assert sum(part.share for part in parts) == pytest.approx(1.0)
@@ -34,7 +34,7 @@ def test_the_parts_add_up_to_the_whole() -> None:
 
 
 def test_waiting_is_not_paid_for() -> None:
-    parts = parts_of(QUIET, price=Decimal("2.00"), nodes=3)
+    parts = cost_breakdown(QUIET, price=Decimal("2.00"), nodes=3)
 
     by_name = {part.name: part.amount for part in parts}
     assert by_name["waiting"] == Decimal("0.00")
@@ -44,7 +44,17 @@ def test_waiting_is_not_paid_for() -> None:
 
 
 def test_without_a_price_there_is_no_amount() -> None:
-    assert total_amount(parts_of(QUIET)) is None
+    assert total_amount(cost_breakdown(QUIET)) is None
+
+
+@pytest.mark.parametrize("save_seconds", [5e-324, 1e-320, 1e-300, 1e-100])
+@pytest.mark.parametrize("losses", [0, 1])
+def test_saves_too_short_to_measure_suggest_no_interval(save_seconds: float, losses: int) -> None:
+    redone = replace(QUIET, redone_seconds=3 * HOUR, save_seconds=save_seconds, losses=losses)
+
+    change = best_change(redone)
+
+    assert change is None or not change.text.startswith("Save ")
 
 
 def test_a_run_that_went_well_gets_no_advice() -> None:
@@ -109,5 +119,5 @@ def test_nothing_done_yet_is_no_division_by_zero() -> None:
         saves=0,
     )
 
-    assert [part.share for part in parts_of(nothing)] == [0.0] * 7
+    assert [part.share for part in cost_breakdown(nothing)] == [0.0] * 7
     assert best_change(nothing) is None

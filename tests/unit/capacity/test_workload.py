@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.capacity import Kind, Tier, Workload, WorkloadError
-from outlast.capacity.schema import workload_keys, workload_schema
+from outlast.capacity.workload.file import workload_schema
+from tests.workload_keys import workload_keys
 
 ROOT = Path(__file__).parents[3]
 MINIMAL = """\
@@ -182,19 +182,22 @@ def test_an_override_can_take_a_key_away() -> None:
     [
         (
             {"acelerator__count": "4"},
-            "--set acelerator.count: There is no key 'acelerator'; did",
+            "--set acelerator.count: Unknown key 'acelerator'. Did you",
         ),
         (
             {"accelerator__counts": "4"},
-            "no key 'accelerator.counts'; did you mean 'acceler",
+            "Unknown key 'accelerator.counts'. Did you mean 'acceler",
         ),
-        ({"work__hours": "many"}, "--set work.hours: work.hours is 'many'. A number is expected"),
-        ({"name__x": "1"}, "--set name.x: 'name.x' lies below 'tiny-gpt', which is a single value"),
-        ({"name__x__y": "1"}, "'x' lies below a single value"),
-        ({"command__7": "x"}, "'7' is not the place of one of 2 in the list"),
-        ({"": "x"}, "'' is not a key"),
-        ({"work__": "x"}, "'work.' is not a key"),
-        ({"command": "[a"}, "This is not YAML"),
+        ({"work__hours": "many"}, "--set work.hours: expected a number, got 'many'"),
+        (
+            {"name__x": "1"},
+            "--set name.x: Cannot set 'name.x': the key above it is 'tiny-gpt', a single value",
+        ),
+        ({"name__x__y": "1"}, "Cannot set 'x': the key above it has a single value"),
+        ({"command__7": "x"}, "'7' is not an index of a list with 2 items"),
+        ({"": "x"}, "Invalid key ''."),
+        ({"work__": "x"}, "Invalid key 'work.'."),
+        ({"command": "[a"}, "This YAML cannot be read"),
     ],
 )
 def test_a_wrong_override_is_told_by_its_key(overrides: dict[str, str], words: str) -> None:
@@ -204,117 +207,189 @@ def test_a_wrong_override_is_told_by_its_key(overrides: dict[str, str], words: s
 @pytest.mark.parametrize(
     ("lines", "where", "words"),
     [
-        ("chekpoint: {url: gs://aaa/b}", "4:1", "no key 'chekpoint'; did you mean 'checkpoint'?"),
-        ("hours: 38", "4:1", "There is no key 'hours'; did you mean 'work.hours'?"),
-        ("zzz: 1", "4:1", "There is no key 'zzz'."),
+        (
+            "chekpoint: {url: gs://aaa/b}",
+            "4:1",
+            "Unknown key 'chekpoint'. Did you mean 'checkpoint'?",
+        ),
+        ("hours: 38", "4:1", "Unknown key 'hours'. Did you mean 'work.hours'?"),
+        ("zzz: 1", "4:1", "Unknown key 'zzz'."),
         ("cluster:\n  pools:\n  - name: a\n    taint: x", "7:5", "mean 'cluster.pools.0.taints'?"),
-        ("work: {hours: 38, items: 4}", "4:19", "in hours or in items, not in both"),
-        ("work: {}", "4:1", "Work is given in hours or in items."),
-        ("work: {seconds_per_item: 3}", "4:1", "Work is given in hours or in items."),
-        ("work: {hours: 1, seconds_per_item: 3}", "4:18", "It needs items beside it."),
-        ("work: {hours: -38}", "4:8", "work.hours is '-38'. A number above 0 is expected."),
-        ("work: {hours: many}", "4:8", "work.hours is 'many'. A number is expected."),
-        ("work: {hours: 1e999}", "4:8", "A finite number is expected."),
-        ("work: 38", "4:1", "work is '38'. A mapping of keys is expected."),
-        ("nodes: 1.5", "4:1", "nodes is '1.5'. A whole number is expected."),
-        ("nodes: 0", "4:1", "A number from 1 is expected."),
-        ("nodes: 99999999999999999999", "4:1", "A number up to 1,000 is expected."),
-        ("interruptible: maybe", "4:1", "true or false is expected."),
-        ("resources: {cpu: []}", "4:13", "A number is expected."),
-        ("tier: spott", "4:1", "tier is 'spott'; did you mean 'spot'?"),
-        ("tier: zzz", "4:1", "one of auto, spot, flex-start, on-demand, hybrid is expected."),
-        ("command: python train.py", "4:1", "A command is a list of words, such as [python, trai"),
-        ("command: [a, {b: c}]", "4:14", "command.1: A text is expected."),
-        ('command: ["a\\u0007"]', "4:11", "Control characters have no place here."),
-        ("env: []", "4:1", "env: A mapping of keys is expected."),
-        ("env: {OUTLAST_GRACE_SECONDS: 9}", "4:7", "are set by the rendering"),
-        ("env: {A: 1}\nsecrets: {A: b/c}", "5:11", "It stands in `env` too."),
-        ("env: {A-B: 1}", "4:7", "A variable has letters, digits and '_'."),
-        ("secrets: {A: b}", "4:11", "A secret is named as NAME/KEY"),
-        ("namespace: Research", "4:1", "starts with a letter; try 'research'."),
+        ("work: {hours: 38, items: 4}", "4:19", "either hours or items, not both"),
+        ("work: {}", "4:1", "Specify either hours or items."),
+        ("work: {seconds_per_item: 3}", "4:1", "Specify either hours or items."),
+        ("work: {hours: 1, seconds_per_item: 3}", "4:18", "seconds_per_item requires items."),
+        ("work: {hours: -38}", "4:8", "work.hours: expected a number above 0, got '-38'."),
+        ("work: {hours: many}", "4:8", "work.hours: expected a number, got 'many'."),
+        ("work: {hours: 1e999}", "4:8", "expected a finite number"),
+        ("work: 38", "4:1", "work: expected a mapping, got '38'."),
+        ("nodes: 1.5", "4:1", "nodes: expected a whole number, got '1.5'."),
+        ("nodes: 0", "4:1", "nodes: expected a number of at least 1, got '0'."),
+        ("nodes: 99999999999999999999", "4:1", "expected a number of at most 1,000, got "),
+        ("interruptible: maybe", "4:1", "expected true or false, got 'maybe'."),
+        ("resources: {cpu: []}", "4:13", "expected a number."),
+        ("tier: spott", "4:1", "on-demand, hybrid, got 'spott'. Did you mean 'spot'?"),
+        (
+            "tier: zzz",
+            "4:1",
+            "expected one of auto, spot, flex-start, on-demand, hybrid, got 'zzz'.",
+        ),
+        (
+            "command: python train.py",
+            "4:1",
+            "command: expected a list of words, such as [python, trai",
+        ),
+        ("command: [a, {b: c}]", "4:14", "command.1: expected text."),
+        ('command: ["a\\u0007"]', "4:11", "Control characters are not allowed."),
+        ("env: []", "4:1", "env: expected a mapping."),
+        ("env: {OUTLAST_GRACE_SECONDS: 9}", "4:7", "This variable name is reserved"),
+        ("env: {A: 1}\nsecrets: {A: b/c}", "5:11", "This variable is also set in `env`."),
+        ("env: {A-B: 1}", "4:7", "expected a variable name of letters, digits and '_'."),
+        ("secrets: {A: b}", "4:11", "expected NAME/KEY of a Secret"),
+        ("namespace: Research", "4:1", "starting with a letter, got 'Research'. Try 'research'."),
         ("accelerator: {count: 2}", "4:1", "The key 'accelerator.type' is missing."),
-        ("accelerator: {type: nvidia-l4, count: 3}", "4:32", "comes with 1, 2, 4, 8 nvidia-l4."),
+        (
+            "accelerator: {type: nvidia-l4, count: 3}",
+            "4:32",
+            "Machine types with nvidia-l4 have 1, 2, 4, 8 of them.",
+        ),
         ("accelerator: {type: nvidia-l5}", "4:15", "Did you mean 'nvidia-l4'?"),
-        ("accelerator: {type: nvidia-zz9-plural}", "4:15", "Name its machine type with `machine`."),
+        ("accelerator: {type: nvidia-zz9-plural}", "4:15", "Set the machine type with `machine`."),
         ("accelerator: {type: tpu-v5p-slice}", "4:15", "TPU slices are not."),
         (
             "accelerator: {type: nvidia-l4}\nmachine: g2-standard-24",
             "5:1",
-            "comes with 2 nvidia-l4",
+            "A g2-standard-24 has 2 nvidia-l4, but the workload asks for 1 nvidia-l4.",
         ),
-        ("accelerator: {type: nvidia-l4}\nmachine: e2-standard-4", "5:1", "It has no nvidia-l4"),
+        (
+            "accelerator: {type: nvidia-l4}\nmachine: e2-standard-4",
+            "5:1",
+            "This machine type has no nvidia-l4",
+        ),
         ("checkpoint: {}", "4:1", "The key 'checkpoint.url' is missing."),
-        ("checkpoint: {url: lab/run}", "4:14", "The address has no scheme"),
-        ("checkpoint: {url: 'http://lab/run'}", "4:14", "starts with one of gs://"),
-        ("checkpoint: {url: 'gs:///run'}", "4:14", "names nothing behind gs://"),
-        ("checkpoint: {url: 'gs://LAB/run'}", "4:14", "cannot be the name of a bucket"),
-        ("checkpoint: {url: 'gs://lab:p@x/run'}", "4:14", "holds a password"),
-        ("checkpoint: {url: 'gs://lab:port/x'}", "4:14", "cannot be read as an address"),
+        ("checkpoint: {url: lab/run}", "4:14", "The URL has no scheme"),
+        (
+            "checkpoint: {url: 'http://lab/run'}",
+            "4:14",
+            "expected a URL that starts with one of gs://",
+        ),
+        ("checkpoint: {url: 'gs:///run'}", "4:14", "The URL has nothing after gs://"),
+        ("checkpoint: {url: 'gs://LAB/run'}", "4:14", "'LAB' is not a valid bucket name"),
+        ("checkpoint: {url: 'gs://lab:p@x/run'}", "4:14", "contains a secret"),
+        ("checkpoint: {url: 'gs://lab:port/x'}", "4:14", "Invalid URL."),
         ("checkpoint: {url: 'file://host/x'}", "4:14", "such as file:///mnt/checkpoints/run"),
-        ("checkpoint: {url: gs://lab/run, size: 12}", "4:33", "A size is a number and a unit"),
-        ("checkpoint: {url: gs://lab/run, size: 0GiB}", "4:33", "A size is above 0"),
+        ("checkpoint: {url: gs://lab/run, size: 12}", "4:33", "expected a size with a unit"),
+        ("checkpoint: {url: gs://lab/run, size: 0GiB}", "4:33", "expected a size above 0"),
         ("checkpoint: {url: gs://lab/run, size: 1.0001KiB}", "4:33", "whole number of bytes"),
         (
             "checkpoint: {url: gs://lab/run, interval: soon}",
             "4:33",
-            "An interval is auto, a number",
+            "expected auto, a number",
         ),
-        ("checkpoint: {url: gs://lab/run, interval: 0}", "4:33", "steps from 1 is expected"),
-        ("storage: {kind: fuse}", "4:1", "There is no `checkpoint` to store."),
-        ("checkpoint: {url: gs://lab/x}\nstorage: {kind: claim}", "4:14", "On a claim the address"),
-        ("checkpoint: {url: s3://lab/x}\nstorage: {kind: fuse}", "4:14", "mounts gs:// only"),
-        ("checkpoint: {url: file:///x}\nstorage: {kind: object}", "4:14", "takes a bucket"),
-        ("checkpoint: {url: file:///x}\nstorage: {mount: /y}", "5:11", "'/x' lie outside it"),
+        (
+            "checkpoint: {url: gs://lab/run, interval: 0}",
+            "4:33",
+            "expected a number of steps of at least 1, got '0'",
+        ),
+        ("storage: {kind: fuse}", "4:1", "Storage requires the section `checkpoint`."),
+        (
+            "checkpoint: {url: gs://lab/x}\nstorage: {kind: claim}",
+            "4:14",
+            "A claim requires a file URL",
+        ),
+        (
+            "checkpoint: {url: s3://lab/x}\nstorage: {kind: fuse}",
+            "4:14",
+            "supports only gs:// URLs",
+        ),
+        ("checkpoint: {url: file:///x}\nstorage: {kind: object}", "4:14", "requires a bucket URL"),
+        (
+            "checkpoint: {url: file:///x}\nstorage: {mount: /y}",
+            "5:11",
+            "'/x' is outside this mount",
+        ),
         (
             "checkpoint: {url: file:///x}\nnodes: 2",
             "4:14",
-            "need storage.access: ReadWriteMany, or a bucket",
+            "need storage.access: ReadWriteMany or a bucket",
         ),
-        ("deadline: soon", "4:1", "A deadline is a duration such as 72h, or a time such as"),
-        ("deadline: 2026-11-20T18:00:00", "4:1", "The time has no time zone"),
-        ("deadline: 2026-99-20T18:00:00Z", "4:1", "A point in time is written as"),
-        ("deadline: 0s", "4:1", "A duration above 0 is expected."),
-        ("deadline: 3h3h", "4:1", "names each unit once"),
+        ("deadline: soon", "4:1", "expected a duration such as 72h, or a time such as"),
+        ("deadline: 2026-11-20T18:00:00", "4:1", "expected a time with a time zone"),
+        ("deadline: 2026-99-20T18:00:00Z", "4:1", "expected a time such as"),
+        ("deadline: 0s", "4:1", "expected a duration above 0, got '0s'."),
+        ("deadline: 3h3h", "4:1", "expected each unit at most once"),
         ("deadline: 0.0001ms", "4:1", "whole number of milliseconds"),
         ("deadline: 99999d", "4:1", "at most ten years"),
-        ("max_run: 8d", "4:1", "lives 10m to 7d"),
-        ("max_run: 601.5s\nhybrid: {recycle_lead: 1m}", "4:1", "whole number of seconds"),
-        ("hybrid: {recycle_lead: 8d}", "4:10", "must be shorter than `max_run`"),
-        ("hybrid: {order: [spot, spot]}", "4:24", "names spot, flex-start and on-demand once"),
-        ("hybrid: {order: []}", "4:10", "names at least one tier"),
-        ("grace: 3s", "4:1", "A grace period is whole seconds, 5s or more."),
-        ("grace: 7.5s", "4:1", "A grace period is whole seconds, 5s or more."),
-        ("priority: -11", "4:1", "A number from -10 is expected."),
-        ("parallelism: 4", "4:1", "A training workload grows by `nodes`."),
-        ("serving: {port: 9}", "4:1", "The kind is 'training', which serves nothing."),
-        ("endless: true", "4:1", "Only batch-inference without `work`"),
-        ("queue: postgresql://h/d", "4:1", "Only batch-inference works on a queue"),
-        ("tier: flex-start", "4:1", "Flex-start has accelerators and h4d machines only."),
-        ("service_account: {google: me}", "4:19", "A Google service account is such as"),
-        ("cluster: {version: 1.20}", "4:11", "Kubernetes 1.30 or newer is needed."),
-        ("cluster: {version: latest}", "4:11", "written as 1.35 or"),
-        ("cluster: {shutdown_window: 60s}", "4:11", "The kubelet takes 30s or 120s here."),
-        ("cluster: {shutdown_window: 120s, version: 1.34}", "4:11", "needs version 1.35 or newer"),
-        ("cluster: {shutdown_window: 120s, mode: autopilot}", "4:11", "Autopilot does not let you"),
-        ("cluster: {mode: autopilot, pools: [{name: a}]}", "4:28", "has no node pools of yours"),
-        ("cluster: {pools: [{name: a}, {name: a}]}", "4:31", "Two pools are called 'a'."),
-        ("cluster: {pools: [{name: a, tier: hybrid}]}", "4:29", "is spot, flex-start or on-demand"),
+        ("max_run: 8d", "4:1", "max_run: expected 10m to 7d, got '8d'."),
+        (
+            "max_run: 601.5s\nhybrid: {recycle_lead: 1m}",
+            "4:1",
+            "expected whole seconds, got '601.5s'",
+        ),
+        ("hybrid: {recycle_lead: 8d}", "4:10", "expected a duration shorter than `max_run`"),
+        (
+            "hybrid: {order: [spot, spot]}",
+            "4:24",
+            "expected spot, flex-start and on-demand, each at most once",
+        ),
+        ("hybrid: {order: []}", "4:10", "expected at least one tier"),
+        ("grace: 3s", "4:1", "grace: expected whole seconds, at least 5s, got "),
+        ("grace: 7.5s", "4:1", "grace: expected whole seconds, at least 5s, got "),
+        ("priority: -11", "4:1", "expected a number of at least -10, got '-11'."),
+        ("parallelism: 4", "4:1", "A training workload scales with `nodes`."),
+        (
+            "serving: {port: 9}",
+            "4:1",
+            "Only serving workloads use this section; the kind is 'training'.",
+        ),
+        ("endless: true", "4:1", "Only a batch-inference workload without `work`"),
+        ("queue: postgresql://h/d", "4:1", "Only batch-inference workloads have a queue"),
+        (
+            "tier: flex-start",
+            "4:1",
+            "Flex-start offers only machines with accelerators and h4d machines.",
+        ),
+        ("service_account: {google: me}", "4:19", "expected a Google service account such as"),
+        ("cluster: {version: 1.20}", "4:11", "Kubernetes 1.30 or newer is required."),
+        ("cluster: {version: latest}", "4:11", "expected a Kubernetes version such as 1.35 or"),
+        ("cluster: {shutdown_window: 60s}", "4:11", "expected 30s or 120s, got '60s'."),
+        (
+            "cluster: {shutdown_window: 120s, version: 1.34}",
+            "4:11",
+            "120s requires Kubernetes 1.35 or newer, but cluster.version is '1.34'",
+        ),
+        (
+            "cluster: {shutdown_window: 120s, mode: autopilot}",
+            "4:11",
+            "Autopilot does not support changing this",
+        ),
+        (
+            "cluster: {mode: autopilot, pools: [{name: a}]}",
+            "4:28",
+            "Autopilot clusters have no user-managed node pools",
+        ),
+        ("cluster: {pools: [{name: a}, {name: a}]}", "4:31", "Two pools have the name 'a'."),
+        (
+            "cluster: {pools: [{name: a, tier: hybrid}]}",
+            "4:29",
+            "expected spot, flex-start or on-demand",
+        ),
         (
             "cluster: {pools: [{name: a, taints: [{key: b}, {key: b}]}]}",
             "4:49",
             "Two taints have the key 'b'.",
         ),
-        ("cluster: {kueue: {queue: q}}", "4:11", "rendered for `tier: flex-start` only"),
+        ("cluster: {kueue: {queue: q}}", "4:11", "requires `tier: flex-start`"),
         ("cluster: {kueue: {}}", "4:11", "The key 'cluster.kueue.queue' is missing."),
-        ("storage: {mount: relative}", "4:11", "An absolute path"),
-        ("image: b", "4:1", "The key 'image' stands here twice."),
-        ("a: [1", "", "This is not YAML"),
-        ("\ta: 1", "", "This is not YAML"),
-        ("---\nname: b", "4:1", "A second document starts here."),
-        ("a: !!python/object/apply:os.system [id]", "4:4", "means nothing here"),
-        ("? [a]\n: b", "4:3", "A key is a plain word here."),
-        ("a: *b", "4:4", "The alias *b stands for nothing that ends before it."),
-        ("a: &a [*a]", "4:8", "The alias *a stands for nothing that ends before it."),
+        ("storage: {mount: relative}", "4:11", "expected an absolute path"),
+        ("image: b", "4:1", "The key 'image' appears twice."),
+        ("a: [1", "", "This YAML cannot be read"),
+        ("\ta: 1", "", "This YAML cannot be read"),
+        ("---\nname: b", "4:1", "a second document starts here."),
+        ("a: !!python/object/apply:os.system [id]", "4:4", "is not supported"),
+        ("? [a]\n: b", "4:3", "a key must be text, a number or a boolean."),
+        ("a: *b", "4:4", "the alias *b has no anchor before it."),
+        ("a: &a [*a]", "4:8", "the alias *a is part of what it refers to."),
     ],
 )
 def test_a_mistake_is_told_with_its_place(lines: str, where: str, words: str) -> None:
@@ -330,37 +405,49 @@ def test_a_mistake_is_told_with_its_place(lines: str, where: str, words: str) ->
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "workload.yaml:1:1: There is nothing in here."),
-        ("# only a comment\n", "There is nothing in here."),
-        ("- a\n", "A workload is a mapping of keys, and this is a list."),
-        ("word", "A workload is a mapping of keys, and this is a single value."),
-        ("name: a\nkind: trainin\n", "kind is 'trainin'; did you mean 'training'?"),
+        ("", "workload.yaml:1:1: The file is empty."),
+        ("# only a comment\n", "The file is empty."),
+        ("- a\n", "Expected a mapping of keys at the top level, got a list."),
+        ("word", "Expected a mapping of keys at the top level, got a single value."),
+        ("name: a\nkind: trainin\n", "got 'trainin'. Did you mean 'training'?"),
         ("name: a\n", "The key 'kind' is missing."),
-        ("name: Tiny_GPT 2\nkind: ci\nimage: i", "try 'tiny-gpt-2'."),
-        (f"name: {'a' * 41}\nkind: ci\nimage: i", f"try {'a' * 40!r}."),
-        ("name: 9\nkind: ci\nimage: i", "starts with a letter."),
-        ("name: a\nkind: ci\nimage:", "image is empty. A text is expected."),
-        ("name: a\nkind: ci\nimage: i\nnodes: 2", "A ci workload grows by `parallelism`"),
-        ("name: a\nkind: serving\nimage: i\nparallelism: 2", "grows by `serving.replicas`"),
-        ("name: a\nkind: serving\nimage: i\ncheckpoint: {url: gs://lab/x}", "keeps no checkpoints"),
-        ("name: a\nkind: serving\nimage: i\nserving: {health: x}", "is such as /healthz"),
+        ("name: Tiny_GPT 2\nkind: ci\nimage: i", "Try 'tiny-gpt-2'."),
+        (f"name: {'a' * 41}\nkind: ci\nimage: i", f"Try {'a' * 40!r}."),
+        ("name: 9\nkind: ci\nimage: i", "starting with a letter, got '9'."),
+        ("name: a\nkind: ci\nimage:", "image is empty. Expected text."),
+        ("name: a\nkind: ci\nimage: i\nnodes: 2", "A ci workload scales with `parallelism`"),
+        ("name: a\nkind: serving\nimage: i\nparallelism: 2", "scales with `serving.replicas`"),
+        (
+            "name: a\nkind: serving\nimage: i\ncheckpoint: {url: gs://lab/x}",
+            "do not save checkpoints",
+        ),
+        (
+            "name: a\nkind: serving\nimage: i\nserving: {health: x}",
+            "expected a URL path such as /healthz",
+        ),
         (
             "name: a\nkind: serving\nimage: i\ntier: flex-start\naccelerator: {type: nvidia-l4}",
-            "goes down after 7 days",
+            "would go down after at most 7 days",
         ),
-        ("name: a\nkind: sweep\nimage: i\nwork: {items: 100001}", "has at most 100,000 trials"),
-        ("name: a\nkind: batch-inference\nimage: i\nqueue: postgresql://h/d", "needs a `sink`"),
+        (
+            "name: a\nkind: sweep\nimage: i\nwork: {items: 100001}",
+            "can have at most 100,000 trials",
+        ),
+        ("name: a\nkind: batch-inference\nimage: i\nqueue: postgresql://h/d", "requires a `sink`"),
         (
             "name: a\nkind: batch-inference\nimage: i\nqueue: {}\nsink: gs://aaa",
-            "Give url or secret, one of them.",
+            "Specify either url or secret.",
         ),
         (
             "name: a\nkind: batch-inference\nimage: i\nqueue: sqlite:///jobs.db\nsink: gs://aaa",
-            "A SQLite file goes with its node",
+            "A SQLite file is lost with its node",
         ),
-        ("name: a\x00", "This is not YAML: unacceptable character"),
-        ("name: \ud800", "The text holds half a character."),
-        ("name: " + "a" * 2**20, "at most 1,048,576 are read"),
+        (
+            "name: a\x00",
+            "workload.yaml:1:8: This YAML cannot be read: the character U+0000 is not allowed.",
+        ),
+        ("name: \ud800", "The text contains half of a surrogate pair."),
+        ("name: " + "a" * 2**20, "the limit is 1,048,576"),
         ("[" * 10_000, "nested more than 40 levels deep"),
     ],
     ids=lambda value: repr(value[:40]),
@@ -387,21 +474,18 @@ def test_values_that_may_be_secret_are_not_shown() -> None:
     error = refusal(HEAD + "env: {TOKEN: [hunter2]}\nsecrets: {A: hunter2}\nqueue: [hunter2]\n")
 
     assert str(error).count("hunter2") == 1  # the name of a Secret, which is none
-    assert "env.TOKEN: A text is expected." in str(error)
+    assert "env.TOKEN: expected text." in str(error)
 
 
 def test_aliases_of_aliases_are_bounded() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 20)]
-    started = time.monotonic()
-
     error = refusal("\n".join(lines))
 
     assert "more than 20,000 values" in str(error)
-    assert time.monotonic() - started < 5
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda b: b.decode("utf-8", "replace")))
 def test_any_text_gives_a_workload_or_a_refusal(text: str) -> None:
     for whole in (text, HEAD + text):
@@ -411,7 +495,7 @@ def test_any_text_gives_a_workload_or_a_refusal(text: str) -> None:
             assert error.file == "w"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     key=st.sampled_from(sorted(Workload.model_fields)),
     value=st.recursive(
@@ -430,19 +514,21 @@ def test_any_value_of_any_key_gives_a_workload_or_a_refusal(key: str, value: obj
 
 
 def test_a_file_that_cannot_be_read_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match="cannot be read: No such file or directory") as caught:
+    with pytest.raises(
+        WorkloadError, match="Could not read the workload file: No such file or directory"
+    ) as caught:
         Workload.read(tmp_path / "missing.yaml")
     assert caught.value.line is None and caught.value.hint
 
-    with pytest.raises(WorkloadError, match="cannot be read: Is a directory"):
+    with pytest.raises(WorkloadError, match="Could not read the workload file: Is a directory"):
         Workload.read(tmp_path)
 
     (tmp_path / "binary").write_bytes(b"name: \xff\xfe")
-    with pytest.raises(WorkloadError, match="is not text in UTF-8"):
+    with pytest.raises(WorkloadError, match="is not UTF-8 text"):
         Workload.read(tmp_path / "binary")
 
     (tmp_path / "large").write_bytes(b"#" * (4 * 1024**2 + 1))
-    with pytest.raises(WorkloadError, match="far too large"):
+    with pytest.raises(WorkloadError, match="larger than 4 MiB"):
         Workload.read(tmp_path / "large")
 
 
@@ -497,13 +583,13 @@ except PlanningPackageMissing as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert done.stdout == (
-        f"Workload files and manifests need {package}, which is not installed. "
+        f"Workload files and manifests require {package}, which is not installed. "
         "Run: pip install 'outlast[plan]'\n"
     ), done.stderr
 
 
 def test_what_needs_no_workload_does_not_load_pydantic() -> None:
-    code = "import outlast.capacity.machines, sys; print('pydantic' in sys.modules)"
+    code = "import outlast.capacity.google_cloud, sys; print('pydantic' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -12,20 +12,24 @@ SAVED = "checkpoint: {url: gs://lab/a}\n"
 @pytest.mark.parametrize(
     ("text", "tier", "reason"),
     [
-        ("kind: serving\n", Tier.ON_DEMAND, "servers stay on-demand"),
-        ("kind: training\n" + GPU, Tier.ON_DEMAND, "cannot resume, and may take longer"),
-        ("kind: training\nwork: {hours: 20}\n" + GPU, Tier.FLEX_START, "fits into one lease"),
-        ("kind: training\nwork: {hours: 200}\n" + GPU, Tier.ON_DEMAND, "takes longer than"),
-        ("kind: training\nwork: {hours: 168}\n" + GPU, Tier.ON_DEMAND, "takes longer than"),
+        ("kind: serving\n", Tier.ON_DEMAND, "servers run on demand"),
+        ("kind: training\n" + GPU, Tier.ON_DEMAND, "cannot resume, and may run longer"),
+        (
+            "kind: training\nwork: {hours: 20}\n" + GPU,
+            Tier.FLEX_START,
+            "fits within the lifetime of one flex-start node",
+        ),
+        ("kind: training\nwork: {hours: 200}\n" + GPU, Tier.ON_DEMAND, "runs longer than"),
+        ("kind: training\nwork: {hours: 168}\n" + GPU, Tier.ON_DEMAND, "runs longer than"),
         (
             "kind: batch-inference\nparallelism: 20\nwork: {items: 10000, seconds_per_item: 600}\n"
             + GPU,
             Tier.FLEX_START,
-            "fits into one lease",
+            "fits within the lifetime of one flex-start node",
         ),
         ("kind: training\nwork: {hours: 20}\n", Tier.ON_DEMAND, "must not be evicted"),
-        ("kind: training\n" + GPU + SAVED, Tier.SPOT, "resumes from its checkpoints"),
-        ("kind: training\ndeadline: 72h\n" + GPU + SAVED, Tier.HYBRID, "There is a deadline"),
+        ("kind: training\n" + GPU + SAVED, Tier.SPOT, "can resume from checkpoints"),
+        ("kind: training\ndeadline: 72h\n" + GPU + SAVED, Tier.HYBRID, "It has a deadline"),
         (
             "kind: training\ninterruptible: false\n" + GPU + SAVED,
             Tier.FLEX_START,
@@ -34,23 +38,27 @@ SAVED = "checkpoint: {url: gs://lab/a}\n"
         (
             "kind: training\ninterruptible: false\n" + SAVED,
             Tier.ON_DEMAND,
-            "flex-start has accelerators and h4d machines only",
+            "flex-start offers only machines with accelerators and h4d machines",
         ),
         (
             "kind: training\ninterruptible: false\nmachine: h4d-standard-192\n" + SAVED,
             Tier.FLEX_START,
             "must not be preempted",
         ),
-        ("kind: sweep\ndeadline: 72h\n" + GPU, Tier.SPOT, "a sweep workload one small piece"),
-        ("kind: ci\n", Tier.SPOT, "a ci workload one small piece"),
+        (
+            "kind: sweep\ndeadline: 72h\n" + GPU,
+            Tier.SPOT,
+            "In a sweep workload, an eviction loses only a small piece",
+        ),
+        ("kind: ci\n", Tier.SPOT, "In a ci workload, an eviction loses only a small piece"),
         (
             "kind: batch-inference\nqueue: postgresql://h/d\nsink: gs://lab/r\n",
             Tier.SPOT,
-            "a batch-inference workload one small piece",
+            "In a batch-inference workload, an eviction loses only a small piece",
         ),
         ("kind: batch-inference\n", Tier.ON_DEMAND, "cannot resume"),
-        ("kind: training\ntier: on-demand\n", Tier.ON_DEMAND, "names this tier"),
-        ("kind: sweep\ntier: hybrid\n", Tier.HYBRID, "names this tier"),
+        ("kind: training\ntier: on-demand\n", Tier.ON_DEMAND, "sets this tier"),
+        ("kind: sweep\ntier: hybrid\n", Tier.HYBRID, "sets this tier"),
     ],
 )
 def test_the_rules_choose(text: str, tier: Tier, reason: str) -> None:

@@ -21,7 +21,7 @@ def set_back(monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
         def now(cls, tz: Any = None) -> Self:
             return cls.fromtimestamp(time.time() - hours * 3600, tz)
 
-    monkeypatch.setattr("outlast.checkpoint.saver.datetime", Earlier)
+    monkeypatch.setattr("outlast.checkpoint.saving.committing.datetime", Earlier)
     monkeypatch.setattr(events, "utc_now", lambda: datetime.now(UTC) - timedelta(hours=hours))
 
 

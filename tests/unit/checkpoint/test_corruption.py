@@ -2,6 +2,7 @@
 
 import logging
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outlast.checkpoint.catalogue import (
-    Retention,
-    find_garbage,
-    manifest_names,
-    read_manifest,
-    remove,
-)
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointCorrupt, NothingVerifies
-from outlast.checkpoint.format import Chunk, Manifest
-from outlast.checkpoint.loading import verify
+from outlast.checkpoint.format.manifest import Chunk, Manifest
+from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
+from outlast.checkpoint.runs.inventory import Retention, delete_garbage, find_garbage
 from outlast.journal import Resumed, read_journal
 from outlast.storage import open_store
 
@@ -138,7 +134,7 @@ def test_when_nothing_verifies_it_says_so_and_does_not_start_from_zero(
     with pytest.raises(NothingVerifies, match="None of the 3 checkpoints") as caught:
         Checkpointer(url, blank()).resume()
 
-    assert "There is no 'packs/" in str(caught.value)
+    assert re.search(r"'packs/\S+' does not exist in ", str(caught.value))
     assert caught.value.hint is not None
 
 
@@ -188,7 +184,7 @@ def test_a_flip_in_what_all_checkpoints_share_is_survived(
         checkpointer.save(saves + 1)
 
     assert same({**expected, "step": saves + 1}, state)
-    assert ("read from second copies" in caplog.text) == (copy == 0)
+    assert ("from second copies" in caplog.text) == (copy == 0)
     if copy == 0:
         # What was found damaged is replaced by a new copy.
         assert verify(open_store(url), newest(url), lambda _: None) == []
@@ -209,7 +205,7 @@ def test_pruning_keeps_every_pack_that_a_kept_checkpoint_names(tmp_path: Path) -
     store = open_store(url)
 
     garbage = find_garbage(store, Retention(keep_last=2), 1)
-    remove(store, garbage)
+    delete_garbage(store, garbage)
 
     assert len(garbage.manifests) == 3
     assert len(manifest_names(store)) == 2
@@ -224,7 +220,7 @@ def test_pruning_with_an_unreadable_checkpoint_deletes_no_pack(tmp_path: Path) -
     packs = sorted((url / "packs").iterdir())
     (url / newest(url).name).write_bytes(b"garbled")
 
-    remove(store, find_garbage(store, Retention(keep_last=1), 1))
+    delete_garbage(store, find_garbage(store, Retention(keep_last=1), 1))
 
     assert sorted((url / "packs").iterdir()) == packs
 
@@ -244,5 +240,5 @@ def test_milestones_are_kept_for_ever(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"keep_last": 0}, {"keep_every": 0}], ids=str)
 def test_a_retention_that_keeps_nothing_is_refused(options: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="but"):
+    with pytest.raises(ValueError, match="must be at least 1"):
         Retention(**options)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outlast.checkpoint.catalogue import manifest_names, read_manifest
 from outlast.checkpoint.checkpointer import Checkpointer
-from outlast.checkpoint.loading import verify
+from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.journal import (
     Ending,
     FinalChoice,
@@ -33,6 +33,7 @@ from outlast.storage import (
     open_store,
 )
 from tests.faults.stores import AroundStore, FailingStore, SlowStore, wrapped
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.unit.checkpoint.stores import NEVER, memory_url, resumed, saved
 
 ERRORS = [
@@ -62,7 +63,7 @@ def failing(
 
 def settle(checkpointer: Checkpointer) -> None:
     """Wait until nothing goes on behind, without asking how it went."""
-    thread = checkpointer._opened()._thread
+    thread = checkpointer._session.saver._thread
     if thread is not None:
         thread.join()
 
@@ -105,7 +106,7 @@ def test_with_on_error_warn_the_training_goes_on_and_later_saves_succeed(
         settle(checkpointer)
     checkpointer.close()
 
-    assert "The save of step 3 failed; earlier ones stand. No space left" in caplog.text
+    assert "Saving step 3 failed; earlier checkpoints are intact. No space left" in caplog.text
     assert [read_manifest(store, n).step for n in manifest_names(store)] == [8, 7, 6]
     other: dict[str, Any] = {"x": np.zeros(20_000), "n": 0}
     assert resumed(store.url, other) == 8
@@ -161,7 +162,7 @@ def test_a_failure_while_cleaning_up_does_not_fail_the_save(
     checkpointer.close()
 
     assert len(manifest_names(open_store(url))) == 3
-    assert "could not be cleaned up: No permission to delete" in caplog.text
+    assert "Old checkpoints could not be deleted: No permission to delete" in caplog.text
 
 
 def test_a_vanished_target_is_told_and_not_made_anew(tmp_path: Path) -> None:
@@ -200,9 +201,9 @@ def test_the_final_save_is_full_when_it_fits() -> None:
     checkpointer = Checkpointer(url, state)
     checkpointer.resume()
 
-    assert checkpointer.final_save(7, Clock(5).remaining) is FinalChoice.FULL
+    assert checkpointer.final_save(7, Clock(3600).remaining) is FinalChoice.FULL
 
-    checkpointer.close(1.0)
+    checkpointer.close(PATIENCE_SECONDS)
     assert resumed(url, {"x": np.ones(3)}) == 7
     saves = [e for e in read_journal(open_store(url))[0].events if isinstance(e, Saved)]
     assert [save.final for save in saves] == [True]
@@ -215,7 +216,7 @@ def test_without_a_measured_save_a_cautious_bandwidth_is_assumed() -> None:
 
     assert checkpointer.final_save(7, Clock(0.3).remaining) is FinalChoice.KEEP
 
-    checkpointer.close(1.0)
+    checkpointer.close(PATIENCE_SECONDS)
     numbers = decision(url).numbers
     assert 0.4 < numbers["seconds_needed"] < 1.0
     assert numbers["seconds_left"] < 0.3
@@ -233,9 +234,9 @@ def test_what_earlier_attempts_measured_counts() -> None:
     checkpointer.resume()
     state["x"] += 1
 
-    assert checkpointer.final_save(7, Clock(5).remaining) is FinalChoice.FULL
+    assert checkpointer.final_save(7, Clock(3600).remaining) is FinalChoice.FULL
 
-    checkpointer.close(1.0)
+    checkpointer.close(PATIENCE_SECONDS)
     assert decision(url).numbers["saves_measured"] == 1
 
 
@@ -246,7 +247,7 @@ def test_nothing_is_written_twice_when_the_step_is_durable_already() -> None:
     checkpointer.save(7)
     checkpointer.wait()
 
-    assert checkpointer.final_save(7, Clock(5).remaining) is FinalChoice.KEEP
+    assert checkpointer.final_save(7, Clock(3600).remaining) is FinalChoice.KEEP
     assert len(manifest_names(open_store(url))) == 1
 
 
@@ -268,9 +269,12 @@ def test_a_save_under_way_is_finished_when_a_second_one_would_not_fit(
     checkpointer.save(3)
     state["n"] = 1
 
-    assert checkpointer.final_save(4, Clock(1.1).remaining) is FinalChoice.STAGED
+    def remaining() -> float:
+        return 0.2 if manifest_names(open_store(url)) else 3600.0
 
-    checkpointer.close(0.5)
+    assert checkpointer.final_save(4, remaining) is FinalChoice.STAGED
+
+    checkpointer.close(PATIENCE_SECONDS)
     assert decision(url).numbers["seconds_needed"] > decision(url).numbers["seconds_left"]
     assert resumed(url, {"x": np.zeros(3), "n": 0}) == 3
 
@@ -282,23 +286,24 @@ def test_a_save_under_way_is_followed_by_a_full_one_when_both_fit(
     checkpointer.save(3)
     state["n"] = 1
 
-    assert checkpointer.final_save(4, Clock(5).remaining) is FinalChoice.FULL
+    assert checkpointer.final_save(4, Clock(3600).remaining) is FinalChoice.FULL
 
-    checkpointer.close(0.5)
+    checkpointer.close(PATIENCE_SECONDS)
     assert resumed(url, {"x": np.zeros(3), "n": 0}) == 4
 
 
 def test_a_save_that_hangs_is_left_behind_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    url, checkpointer, _ = slow(monkeypatch, 3.0)
+    url, checkpointer, _ = slow(monkeypatch, 3600.0)
     checkpointer.save(3)
-    started = time.monotonic()
 
     assert checkpointer.final_save(4, Clock(0.6).remaining) is FinalChoice.KEEP
 
-    assert time.monotonic() - started < 0.6
     checkpointer.close(0.2)
     assert manifest_names(open_store(url)) == []
-    assert any(isinstance(e, SaveFailed) for e in read_journal(open_store(url))[0].events)
+    eventually(
+        lambda: any(isinstance(e, SaveFailed) for e in read_journal(open_store(url))[0].events),
+        "the journal has it",
+    )
 
 
 def test_within_a_step_only_what_is_staged_is_saved() -> None:
@@ -306,7 +311,7 @@ def test_within_a_step_only_what_is_staged_is_saved() -> None:
     checkpointer = Checkpointer(url, state)
     checkpointer.resume()
 
-    choice = checkpointer.final_save(7, Clock(5).remaining, at_boundary=False)
+    choice = checkpointer._session.final_save(7, Clock(3600).remaining, at_boundary=False)
 
     assert choice is FinalChoice.KEEP
     assert manifest_names(open_store(url)) == []
@@ -318,9 +323,9 @@ def test_a_final_save_that_fails_is_noted_and_not_raised(
     store, checkpointer, _ = failing(monkeypatch, "packs/")
     store.error = ERRORS[1]
 
-    assert checkpointer.final_save(7, Clock(5).remaining) is FinalChoice.FULL
+    assert checkpointer.final_save(7, Clock(3600).remaining) is FinalChoice.FULL
 
-    assert "The save of step 7 failed; earlier ones stand. Input/output error" in caplog.text
+    assert "Saving step 7 failed; earlier checkpoints are intact. Input/output error" in caplog.text
 
 
 def test_no_thread_outlives_a_checkpointer() -> None:
@@ -330,7 +335,7 @@ def test_no_thread_outlives_a_checkpointer() -> None:
         checkpointer.save(1)
 
     for thread in set(threading.enumerate()) - before:
-        thread.join(1)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
 
 

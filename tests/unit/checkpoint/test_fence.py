@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import outlast
-from outlast.checkpoint import fence
-from outlast.checkpoint.catalogue import manifest_names, newest_first, read_manifest
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointError, Fenced
-from outlast.checkpoint.loading import verify
-from outlast.checkpoint.saver import Saver
+from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.runs import fence
+from outlast.checkpoint.runs.catalog import manifest_names, newest_first, read_manifest
+from outlast.checkpoint.saving.saver import Saver
 from outlast.storage import Limits, Store, open_store
 from outlast.storage.memory import MemoryStore
 from tests.faults.stores import AroundStore, wrapped
@@ -37,11 +37,24 @@ def assert_all_verify(store: Store) -> None:
 def test_attempts_are_numbered_and_the_newest_wins() -> None:
     store = MemoryStore()
 
-    assert [fence.claim(store) for _ in range(3)] == [1, 2, 3]
+    assert [fence.claim(store, after=0) for _ in range(3)] == [1, 2, 3]
     fence.check(store, 3)
     with pytest.raises(Fenced, match="Attempt 3 of this run has started, so attempt 2 stops") as e:
         fence.check(store, 2)
     assert e.value.newer_attempt == 3
+
+
+@pytest.mark.parametrize("name", ["attempts/000999999999.json", "attempts/1000000000000.json"])
+def test_a_number_that_leaves_room_for_no_other_is_named_as_its_file_is(name: str) -> None:
+    url = memory_url()
+    open_store(url).create(name, [b"{}"])
+
+    with pytest.raises(CheckpointError, match=name) as caught:
+        opened(url)
+
+    assert f"then delete {name}." in str(caught.value.hint)
+    open_store(url).delete([name])
+    opened(url)
 
 
 def test_a_stale_writer_is_fenced_at_its_next_save_and_leaves_nothing() -> None:
@@ -75,9 +88,9 @@ def test_a_stale_writer_is_fenced_at_a_tick_even_without_a_save() -> None:
 
     with pytest.raises(Fenced):
         for step in range(1000):
-            stale._fence_at = stale._due_at = -1e9
+            stale._session._fence_at = stale._session._due_at = -1e9
             stale.tick(step)
-            thread = stale._opened()._thread
+            thread = stale._session.saver._thread
             if thread is not None:
                 thread.join()
 
@@ -132,7 +145,7 @@ def test_what_a_paused_writer_commits_late_verifies_but_outranks_nothing(
         stale.save(500)
         # The newer attempt ran and cleaned up while the stale one stood before its commit.
         with pytest.raises(Fenced):
-            stale._opened().wait()
+            stale._session.saver.wait()
 
     store = open_store(url)
     assert any("000000000500-000002" in name for name in manifest_names(store))
@@ -201,7 +214,7 @@ def test_steps_only_grow(caplog: pytest.LogCaptureFixture) -> None:
     checkpointer.save(5)
     checkpointer.wait()
 
-    with pytest.raises(ValueError, match="Step 4 is before 5"):
+    with pytest.raises(ValueError, match="Cannot save step 4: step 5 is already saved"):
         checkpointer.save(4)
 
 
@@ -213,6 +226,6 @@ def test_saving_before_resuming_says_what_to_do() -> None:
 def test_resuming_twice_is_refused() -> None:
     checkpointer, _ = opened(memory_url())
 
-    with pytest.raises(RuntimeError, match="resumed already"):
+    with pytest.raises(RuntimeError, match="already resumed"):
         checkpointer.resume()
-    assert isinstance(checkpointer._opened(), Saver)
+    assert isinstance(checkpointer._session.saver, Saver)

@@ -16,9 +16,7 @@ import outlast
 from outlast.checkpoint.errors import UnsupportedState
 from tests.unit.checkpoint.stores import memory_url, resumed, saved
 
-EXACTLY = settings(
-    max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+EXACTLY = settings(max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 class Point(NamedTuple):
@@ -237,10 +235,18 @@ def test_a_container_that_holds_itself_is_refused() -> None:
     state: dict[str, Any] = {}
     state["self"] = state
 
-    with pytest.raises(UnsupportedState, match="nested deeper") as caught:
+    with pytest.raises(UnsupportedState, match=r"a dict at 'state\.self' that contains itself"):
         resumed(memory_url(), state)
 
-    assert caught.value.hint == "Does a container hold itself?"
+
+def test_a_state_that_is_nested_too_deep_is_refused() -> None:
+    state: dict[str, Any] = {}
+    inner = state
+    for _ in range(200):
+        inner["next"] = inner = {}
+
+    with pytest.raises(UnsupportedState, match="nested deeper than 100 levels"):
+        resumed(memory_url(), state)
 
 
 def test_the_random_generators_of_python_and_numpy_come_along() -> None:

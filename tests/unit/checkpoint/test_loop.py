@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 import outlast
-from outlast.checkpoint.catalogue import manifest_names, read_manifest
+from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.errors import Interrupted, SettingError
 from outlast.journal import Ending, Metrics, read_journal, summarise
-from outlast.run import url_for
+from outlast.run.place import url_for
 from outlast.storage import open_store
 from tests.unit.checkpoint.stores import memory_url
+
+pytestmark = pytest.mark.usefixtures("ample_grace")
 
 
 def fresh() -> dict[str, Any]:
@@ -85,7 +87,7 @@ def test_the_state_follows_the_steps() -> None:
                         raise KeyError
                     state["x"] += step
                     state["seen"].append(step)
-                    run._checkpointer._opened().wait()
+                    run._session.saver.wait()
         except KeyError:
             continue
 
@@ -135,6 +137,46 @@ def test_an_interruption_saves_and_raises_and_the_next_life_goes_on() -> None:
     assert ran(url, 7) == [5, 6]
 
 
+@pytest.mark.parametrize("code", [None, 0])
+def test_an_exit_without_a_failure_after_a_notice_is_an_interruption(code: int | None) -> None:
+    url = memory_url()
+    with pytest.raises(SystemExit) as caught, outlast.Run(url, fresh(), exit_code=75) as run:
+        for step in run.steps(100):
+            if step == 4:
+                run.guard.interrupt("a test")
+                break
+        list(run.steps(5))
+        raise SystemExit(code)
+
+    assert caught.value.code == 75
+    assert steps_of(url) == [5]
+    assert ending(url) is Ending.ANNOUNCED
+    assert ran(url, 7) == [5, 6]
+
+
+def test_an_exit_within_a_step_after_a_notice_saves_no_part_of_it() -> None:
+    url = memory_url()
+    with pytest.raises(SystemExit) as caught, outlast.Run(url, fresh(), exit_code=75) as run:
+        for step in run.steps(100):
+            if step == 4:
+                run.guard.interrupt("a test")
+                raise SystemExit
+
+    assert caught.value.code == 75
+    assert steps_of(url) == []
+    assert ending(url) is Ending.ANNOUNCED
+
+
+def test_an_exit_with_a_failure_after_a_notice_is_a_failure() -> None:
+    url = memory_url()
+    with pytest.raises(SystemExit) as caught, outlast.Run(url, fresh(), exit_code=75) as run:
+        run.guard.interrupt("a test")
+        raise SystemExit(3)
+
+    assert caught.value.code == 3
+    assert ending(url) is Ending.FAILED
+
+
 @pytest.mark.parametrize("kind", ["steps", "batches"])
 def test_with_accumulation_only_whole_updates_are_saved_and_left(kind: str) -> None:
     url = memory_url()
@@ -146,7 +188,7 @@ def test_with_accumulation_only_whole_updates_are_saved_and_left(kind: str) -> N
         for step in loop:
             if step == 5:
                 run.guard.interrupt("a test")
-            run._checkpointer._opened().wait()
+            run._session.saver.wait()
 
     assert steps_of(url)[0] == 8
     assert all(step % 4 == 0 for step in steps_of(url))
@@ -154,7 +196,7 @@ def test_with_accumulation_only_whole_updates_are_saved_and_left(kind: str) -> N
 
 def test_accumulating_less_than_a_step_is_refused() -> None:
     with (
-        pytest.raises(ValueError, match="accumulate is 0"),
+        pytest.raises(ValueError, match="accumulate must be at least 1, got 0"),
         outlast.Run(memory_url(), fresh()) as run,
     ):
         next(run.steps(3, accumulate=0))
@@ -164,7 +206,7 @@ def test_check_leaves_from_within_a_step_without_saving_half_of_it() -> None:
     url = memory_url()
     with pytest.raises(Interrupted), outlast.Run(url, fresh(), every_steps=2) as run:
         for step in run.steps(100):
-            run._checkpointer._opened().wait()
+            run._session.saver.wait()
             if step == 5:
                 run.guard.interrupt("a test")
                 run.check()
@@ -179,7 +221,7 @@ def test_a_save_asked_for_within_a_step_is_made_at_its_end() -> None:
             if step == 2:
                 run.save()
             if step == 3:
-                run._checkpointer._opened().wait()
+                run._session.saver.wait()
                 assert steps_of(url) == [3]
         run.save()
 
@@ -212,7 +254,7 @@ def test_where_a_run_is_kept() -> None:
     assert url_for(None, both) == "gs://a/run"
     assert url_for(None, {"CHECKPOINT_DIR": "/data"}) == "/data"
     assert url_for("gs://a/run/", {"JOB_COMPLETION_INDEX": "3"}) == "gs://a/run/3"
-    with pytest.raises(SettingError, match="nowhere to keep") as caught:
+    with pytest.raises(SettingError, match="No place for the checkpoints") as caught:
         url_for(None, {})
     assert caught.value.hint is not None
 
@@ -222,7 +264,7 @@ def test_the_interval_of_the_environment_is_honoured(monkeypatch: pytest.MonkeyP
     url = memory_url()
     with outlast.Run(url, fresh()) as run:
         for _ in run.steps(7):
-            run._checkpointer._opened().wait()
+            run._session.saver.wait()
 
     assert steps_of(url) == [7, 6, 3]
     monkeypatch.setenv("CHECKPOINT_INTERVAL", "often")
@@ -240,9 +282,9 @@ def test_an_error_of_the_program_is_not_hidden_by_one_of_the_store(
     with pytest.raises(KeyError), outlast.Run(url, fresh(), every_steps=1) as run:
         for step in run.steps(3):
             if step == 1:
-                run._checkpointer._opened().wait()
+                run._session.saver.wait()
                 shutil.rmtree(url)
-                run._checkpointer.save(1)
+                run._session.save(1)
                 raise KeyError
 
-    assert "While leaving" in caplog.text
+    assert "Could not close the run properly" in caplog.text

@@ -1,12 +1,18 @@
 """A copy of the state never takes more memory than there is."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
-from outlast.checkpoint.memory import available_bytes
+from outlast.checkpoint.format.layout import Span
+from outlast.checkpoint.saving.memory import THREADS_BYTES, available_bytes
+from outlast.checkpoint.saving.staging import StagingBuffer
+from outlast.checkpoint.state.tree import Leaf
 from tests.unit.checkpoint.stores import NEVER, memory_url, resumed
 
 GIB = 1024**3
@@ -69,13 +75,13 @@ def test_a_state_larger_than_what_is_free_is_saved_in_waves_and_said_so_once(
 ) -> None:
     url = memory_url()
     state = {f"a{number}": np.random.default_rng(number).random(40_000) for number in range(4)}
-    monkeypatch.setattr("outlast.checkpoint.saver.available_bytes", lambda: 800_000)
+    monkeypatch.setattr("outlast.checkpoint.saving.staging.available_bytes", lambda: 800_000)
     with Checkpointer(url, state, every_steps=NEVER) as checkpointer:
         checkpointer.resume()
         for step in (1, 2):
             checkpointer.save(step)
-        staged_bytes = checkpointer._opened()._stage.size_bytes
-    said = caplog.text.count("it is saved in waves")
+        staged_bytes = checkpointer._session.saver._staging.buffer.size_bytes
+    said = caplog.text.count("Saving in parts")
 
     blank = {name: np.zeros_like(array) for name, array in state.items()}
     assert resumed(url, blank) == 2
@@ -83,3 +89,137 @@ def test_a_state_larger_than_what_is_free_is_saved_in_waves_and_said_so_once(
     assert staged_bytes < 800_000
     assert all(np.array_equal(blank[name], array) for name, array in state.items())
     assert said == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "used"), [("Max address space", "VmSize"), ("Max data size", "VmData")]
+)
+def test_a_limit_of_the_process_counts_less_what_it_has_taken(
+    tmp_path: Path, name: str, used: str
+) -> None:
+    other = {"VmSize": "VmData", "VmData": "VmSize"}[used]
+    root = written(
+        tmp_path,
+        proc__meminfo="MemAvailable: 104857600 kB\n",
+        proc__self__limits=f"Limit  Soft Limit  Hard Limit  Units\n{name}  {3 * GIB}  unlimited  "
+        "bytes\nMax stack size  8388608  unlimited  bytes\n",
+        proc__self__status=f"Name:\tx\n{used}:\t 1048576 kB\n{other}:\t 9 kB\n",
+    )
+
+    assert available_bytes(root) == 2 * GIB - THREADS_BYTES
+
+
+def test_no_limit_of_the_process_is_no_bound(tmp_path: Path) -> None:
+    root = written(
+        tmp_path,
+        proc__meminfo="MemAvailable: 2097152 kB\n",
+        proc__self__limits="Max address space  unlimited  unlimited  bytes\n",
+        proc__self__status="VmSize:\t 1048576 kB\n",
+    )
+
+    assert available_bytes(root) == 2 * GIB
+
+
+def test_memory_that_cannot_be_had_after_all_is_asked_for_in_smaller_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = memory_url()
+    state = {f"a{number}": np.random.default_rng(number).random(40_000) for number in range(8)}
+    reserve = StagingBuffer.reserve
+
+    def reserve_little(stage: StagingBuffer, size_bytes: int, **options: Any) -> None:
+        if size_bytes > 800_000:
+            raise MemoryError("No.")
+        reserve(stage, size_bytes, **options)
+
+    monkeypatch.setattr(StagingBuffer, "reserve", reserve_little)
+    with Checkpointer(url, state, every_steps=NEVER) as checkpointer:
+        checkpointer.resume()
+        checkpointer.save(1)
+
+    blank = {name: np.zeros_like(array) for name, array in state.items()}
+    assert resumed(url, blank) == 1
+    assert all(np.array_equal(blank[name], array) for name, array in state.items())
+
+
+class Reluctant(ThreadPoolExecutor):
+    """Starts one thread, and no other. What it was given is queued nonetheless, as Python does."""
+
+    def submit(self, *arguments: Any, **options: Any) -> Any:
+        future = super().submit(*arguments, **options)
+        if self._work_queue.qsize() or len(self._threads) > 1:
+            raise RuntimeError("can't start new thread")
+        return future
+
+
+def test_without_threads_the_copy_is_made_all_the_same_and_nothing_is_copied_later() -> None:
+    gate = threading.Event()
+    copied: list[str] = []
+
+    class Slowly:
+        def copy_out(self, array: str, target: object) -> None:
+            gate.wait(10)
+            copied.append(array)
+
+    stage = StagingBuffer()
+    stage._pool = Reluctant(1)
+    leaves = [
+        (
+            Leaf(
+                path=name,
+                array=name,
+                library=cast("Any", Slowly()),
+                dtype="",
+                shape=(),
+                nbytes=8,
+                is_writable=True,
+            ),
+            at,
+        )
+        for name, at in (("a", Span(start=0, length=8)), ("b", Span(start=8, length=8)))
+    ]
+    threading.Timer(0.05, gate.set).start()
+
+    stage.fill(leaves, 16)
+
+    # All of it is over now, whoever copied it.
+    assert set(copied) == {"a", "b"}
+    count = len(copied)
+    stage.close()
+    assert len(copied) == count
+
+
+def test_a_copy_that_fails_leaves_none_of_the_others_under_way() -> None:
+    under_way: list[str] = []
+    done: list[str] = []
+
+    class Failing:
+        def copy_out(self, array: str, target: object) -> None:
+            if array == "a":
+                raise MemoryError("No.")
+            under_way.append(array)
+            threading.Event().wait(0.05)
+            done.append(array)
+
+    stage = StagingBuffer()
+    leaves = [
+        (
+            Leaf(
+                path=name,
+                array=name,
+                library=cast("Any", Failing()),
+                dtype="",
+                shape=(),
+                nbytes=8,
+                is_writable=True,
+            ),
+            Span(start=8 * number, length=8),
+        )
+        for number, name in enumerate("abcd")
+    ]
+
+    with pytest.raises(MemoryError):
+        stage.fill(leaves, 32)
+
+    assert sorted(under_way) == sorted(done)
+    stage.close()

@@ -38,7 +38,7 @@ def test_a_pickle_is_not_opened_unless_it_is_named_at_resume_too() -> None:
     url = memory_url()
     saved(url, {"plan": Bomb()}, may_pickle=["plan"])
 
-    with pytest.raises(StateMismatch, match="may_pickle does not name it"):
+    with pytest.raises(StateMismatch, match="may_pickle does not list it"):
         resumed(url, {"plan": None})
 
 

@@ -51,7 +51,7 @@ class Simulated:
     records: list[AttemptRecord] = field(default_factory=list)
     truth: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(
-            ("work", "work done again", "saves", "starting", "leaving", "waiting"), 0.0
+            ("work", "redone work", "saving", "starting", "shutting down", "waiting"), 0.0
         )
     )
     _events: list[Event] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Simulated:
             if due:
                 seconds = stall + self.step_seconds / 2
                 done = self._at(seconds)
-                self._spend("saves", stall)
+                self._spend("saving", stall)
                 self._tell(Progress(at=self._at(), step=self.step))
                 self._tell(self._save(done, seconds, stall))
             else:
@@ -87,7 +87,7 @@ class Simulated:
     def kill(self, *, wait_seconds: float = 0.0) -> None:
         lost = (self.step - (self.saved_step or 0)) * self.step_seconds
         self.truth["work"] -= lost
-        self.truth["work done again"] += lost
+        self.truth["redone work"] += lost
         # What a save was still doing when the kill came is not known.
         self.clock_seconds = max(self.clock_seconds, self._last_told())
         self._end(wait_seconds)
@@ -97,13 +97,13 @@ class Simulated:
             NoticeArrived(at=self._at(), source="signal", reason="SIGTERM", seconds_left=25.0)
         )
         # A save that is being written is waited for.
-        self._spend("leaving", max(0.0, self._last_told() - self.clock_seconds))
-        self._spend("leaving", final_seconds / 4)
+        self._spend("shutting down", max(0.0, self._last_told() - self.clock_seconds))
+        self._spend("shutting down", final_seconds / 4)
         self._tell(FinalDecision(at=self._at(), step=self.step, choice=FinalChoice.FULL))
-        self._spend("leaving", final_seconds / 2)
+        self._spend("shutting down", final_seconds / 2)
         seconds = final_seconds / 2
         self._tell(self._save(self._at(), seconds, seconds, final=True))
-        self._spend("leaving", final_seconds / 4)
+        self._spend("shutting down", final_seconds / 4)
         self._tell(Interrupted(at=self._at(), step=self.step, reason="SIGTERM"))
         self._tell(Left(at=self._at(), exit_code=75, step=self.step))
         self._end(wait_seconds)

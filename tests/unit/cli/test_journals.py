@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from outlast.capacity.learn import learn
-from outlast.capacity.why import best_change, parts_of, total_amount
-from outlast.cli.journals import Journal, node_count, open_journal, seen_in, spent_in
+from outlast.capacity.planning.learn import learn
+from outlast.capacity.planning.why import best_change, cost_breakdown, total_amount
+from outlast.cli.plan.journals import open_journal_with_warning
 from outlast.errors import OutlastError
-from outlast.journal.attempt import believed
+from outlast.journal.attempt import plausible
 from outlast.journal.derive import summarise
 from outlast.journal.events import (
     AttemptStarted,
@@ -28,19 +28,20 @@ from outlast.journal.events import (
     Saved,
 )
 from outlast.journal.reader import AttemptRecord
+from outlast.measured import RunJournal, measurements_in, node_count, time_breakdown
 from tests.unit.cli.journal_files import START, Simulated, random_run, write_journal
 
 SEED = 11
 PRICE = Decimal("999999999.999999999")
 
 
-def journal_of(records: list[AttemptRecord]) -> Journal:
-    records = [believed(record) for record in records]
-    return Journal(url="run", records=tuple(records), summary=summarise(records))
+def journal_of(records: list[AttemptRecord]) -> RunJournal:
+    records = [plausible(record) for record in records]
+    return RunJournal(url="run", records=tuple(records), summary=summarise(records))
 
 
 def seconds_of(records: list[AttemptRecord]) -> dict[str, float]:
-    return {part.name: part.seconds for part in parts_of(spent_in(journal_of(records)))}
+    return {part.name: part.seconds for part in cost_breakdown(time_breakdown(journal_of(records)))}
 
 
 def test_time_goes_where_it_went() -> None:
@@ -66,8 +67,8 @@ def test_warming_up_is_a_part_of_a_start_and_not_of_the_work() -> None:
     journal = journal_of(run.finish())
 
     assert journal.summary.step_seconds == pytest.approx(60)
-    assert spent_in(journal).starting_seconds == pytest.approx(660)
-    assert seen_in([journal]).restarts_seconds == pytest.approx([360])
+    assert time_breakdown(journal).starting_seconds == pytest.approx(660)
+    assert measurements_in([journal]).restarts_seconds == pytest.approx([360])
     # Others ask how long the loading of a checkpoint alone takes.
     assert journal.summary.resume_seconds == 30
 
@@ -85,7 +86,7 @@ def test_an_attempt_that_never_did_a_step_only_started() -> None:
     journal = journal_of(run.finish())
 
     assert seconds_of(run.records)["starting"] == pytest.approx(140)
-    assert seen_in([journal]).restarts_seconds == pytest.approx([40])
+    assert measurements_in([journal]).restarts_seconds == pytest.approx([40])
 
 
 def test_the_final_save_is_a_part_of_leaving_alone() -> None:
@@ -96,7 +97,7 @@ def test_the_final_save_is_a_part_of_leaving_alone() -> None:
 
     parts = seconds_of(run.records)
 
-    assert (parts["saves"], parts["leaving"]) == (0, 8)
+    assert (parts["saving"], parts["shutting down"]) == (0, 8)
     assert sum(parts.values()) == pytest.approx(18)
 
 
@@ -113,10 +114,10 @@ def test_whatever_a_journal_holds_the_parts_add_up() -> None:
         ]
         journal = journal_of(records)
 
-        spent = spent_in(journal)
-        parts = parts_of(spent, price=PRICE, nodes=10_000)
+        spent = time_breakdown(journal)
+        parts = cost_breakdown(spent, price=PRICE, nodes=10_000)
         change = best_change(spent)
-        learned = learn(seen_in([journal], nodes=10_000))
+        learned = learn(measurements_in([journal], nodes=10_000))
 
         assert all(part.seconds >= 0 for part in parts), SEED
         total = sum(part.seconds for part in parts)
@@ -164,27 +165,27 @@ def test_a_journal_with_gaps_says_so(tmp_path: Path, capsys: pytest.CaptureFixtu
     run.work(3)
     run.evict(final_seconds=8)
     url = write_journal(tmp_path / "run", run.records)
-    open_journal(url)
-    whole = capsys.readouterr().err
+    open_journal_with_warning(url)
+    complete = capsys.readouterr().err
     segment = tmp_path / "run/journal/000001-000001.jsonl"
     odd = Saved(at=START, step=1, stall_seconds=-1e308, seconds=1, bytes_total=1, bytes_new=1)
     dropped = AttemptRecord(attempt=2, events=(Dropped(at=START, count=4), odd))
     write_journal(tmp_path / "run", [dropped])
     segment.write_bytes(b"\x00nothing\n" * 2 + segment.read_bytes())
 
-    journal = open_journal(url)
+    journal = open_journal_with_warning(url)
 
-    assert whole == ""
+    assert complete == ""
     assert capsys.readouterr().err == (
-        f"warning: The journal of {url} has gaps (lines that cannot be read: 3; events "
-        "never written: 4). What follows is known from the rest.\n"
+        f"warning: The journal of {url} has gaps (unreadable lines: 3; dropped "
+        "events: 4). The output is based on the rest.\n"
     )
     assert journal.summary.lines_garbled == 3
 
 
 @pytest.mark.parametrize("nodes", [0, -2, 10_001])
 def test_a_run_has_at_least_one_node(nodes: int) -> None:
-    with pytest.raises(OutlastError, match=f"--nodes is {nodes}; a run has 1 to 10,000"):
+    with pytest.raises(OutlastError, match=f"--nodes: expected 1 to 10,000, got {nodes}"):
         node_count(nodes, None)
 
 

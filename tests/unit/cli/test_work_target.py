@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli.work import TargetError, load_target
+from outlast.cli.batch.work import TargetError, load_target
 from outlast.errors import OutlastError
 
 MODULE = """
@@ -30,11 +30,12 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "someones.py").write_text(MODULE)
     (tmp_path / "broken.py").write_text("import nosuchpackage\n")
     (tmp_path / "raising.py").write_text("\nraise RuntimeError('no GPU')\n")
+    (tmp_path / "exiting.py").write_text("import sys\nsys.exit(0)\n")
     (tmp_path / "unreadable.py").write_text("def f(:\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield
-    for name in ("someones", "broken", "raising", "unreadable"):
+    for name in ("someones", "broken", "raising", "exiting", "unreadable"):
         sys.modules.pop(name, None)
 
 
@@ -50,18 +51,25 @@ def test_of_a_class_an_instance_is_made() -> None:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("double", "'double' does not name a function."),
-        ("someones:", "'someones:' does not name a function."),
-        (":double", "':double' does not name a function."),
-        ("nosuch:double", "There is no module 'nosuch'."),
-        ("nosuch.deeper:double", "There is no module 'nosuch.deeper'."),
-        ("someones:duoble", "The module 'someones' has no 'duoble'."),
-        ("someones:limit", "'someones:limit' cannot be used: 5 cannot be called with an item."),
-        ("someones:later", "is asynchronous"),
+        ("double", "Expected MODULE:FUNCTION, got 'double'."),
+        ("someones:", "Expected MODULE:FUNCTION, got 'someones:'."),
+        (":double", "Expected MODULE:FUNCTION, got ':double'."),
+        ("nosuch:double", "No module named 'nosuch'."),
+        ("nosuch.deeper:double", "No module named 'nosuch.deeper'."),
+        ("someones:duoble", "Module 'someones' has no attribute 'duoble'."),
+        ("someones:limit", "'someones:limit' cannot be used: 5 is not callable."),
+        ("someones:later", "is async"),
+        ("exiting:f", "Could not import 'exiting': SystemExit: 0"),
         ("someones:Needy", "missing 1 required positional argument: 'path'"),
-        ("broken:double", "could not be imported: ModuleNotFoundError: No module named 'nosuchp"),
-        ("raising:double", "could not be imported: RuntimeError: no GPU (line 2 of "),
-        ("unreadable:f", "could not be imported: SyntaxError"),
+        (
+            "broken:double",
+            "Could not import 'broken': ModuleNotFoundError: No module named 'nosuchp",
+        ),
+        ("raising:double", "Could not import 'raising': RuntimeError: no GPU ("),
+        (
+            "unreadable:f",
+            "Could not import 'unreadable': SyntaxError: invalid syntax (unreadable.py, line 1).",
+        ),
     ],
 )
 def test_what_cannot_be_called_is_told(target: str, words: str) -> None:

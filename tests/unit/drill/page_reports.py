@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from outlast.drill.artifacts import Comparison
-from outlast.drill.baseline import Figures
-from outlast.drill.evidence import Point, RunAttempt, RunEvidence
-from outlast.drill.items import ItemDifference
-from outlast.drill.records import (
+from outlast.drills.compare.artifacts import Comparison
+from outlast.drills.compare.items import ItemDifference
+from outlast.drills.judge.evidence import JournaledAttempt, JournaledRun, ProgressPoint
+from outlast.drills.judge.report import DrillReport
+from outlast.drills.judge.verdict import failed, not_applicable, passed
+from outlast.drills.run.baseline import BaselineFigures
+from outlast.drills.run.records import (
     Attempt,
-    Ended,
+    AttemptEnd,
     Eviction,
-    Handling,
-    Leg,
-    LegEnd,
-    Moment,
+    EvictionMoment,
+    JobRun,
+    JobRunEnd,
     Save,
+    SigtermHandling,
 )
-from outlast.drill.report import Report
-from outlast.drill.verdicts import NotJudged, Verdict
 
 BEGAN = datetime(2026, 11, 16, 9, 30, tzinfo=UTC)
 STEP_SECONDS = 0.03
@@ -38,7 +38,7 @@ def attempt(number: int = 1, **given: Any) -> Attempt:
         "hears_seconds": started + START_UP_SECONDS,
         "ready_seconds": started + START_UP_SECONDS,
         "ended_seconds": started + 3.0,
-        "ended": Ended.FINISHED,
+        "ended": AttemptEnd.FINISHED,
         "exit_code": 0,
         "cpu_seconds": 1.0,
         "output_lines": 10,
@@ -51,12 +51,12 @@ def eviction(number: int = 1, **given: Any) -> Eviction:
     values: dict[str, Any] = {
         "attempt": number,
         "at_seconds": 2.0,
-        "moment": Moment.ANY,
+        "moment": EvictionMoment.ANY,
         "notice": True,
         "overlap": False,
         "hit": False,
         "in_start_up": False,
-        "handling": Handling.CAUGHT,
+        "handling": SigtermHandling.CAUGHT,
         "process": "python",
         "left_seconds": 0.2,
         "killed": False,
@@ -66,21 +66,23 @@ def eviction(number: int = 1, **given: Any) -> Eviction:
     return Eviction(number=number, **(values | given))
 
 
-def leg(attempts: Sequence[Attempt], evictions: Sequence[Eviction] = (), **given: Any) -> Leg:
+def job_run(
+    attempts: Sequence[Attempt], evictions: Sequence[Eviction] = (), **given: Any
+) -> JobRun:
     seconds = max((one.ended_seconds for one in attempts), default=0.0)
     values: dict[str, Any] = {
-        "name": "disturbed",
+        "name": "evicted",
         "began": BEGAN,
         "seconds": seconds,
         "work_seconds": seconds * 0.8,
-        "end": LegEnd.COMPLETE,
+        "end": JobRunEnd.COMPLETE,
         "saves": (),
     }
-    return Leg(attempts=tuple(attempts), evictions=tuple(evictions), **(values | given))
+    return JobRun(attempts=tuple(attempts), evictions=tuple(evictions), **(values | given))
 
 
-def figures(seconds: float = 10.0) -> Figures:
-    return Figures(
+def figures(seconds: float = 10.0) -> BaselineFigures:
+    return BaselineFigures(
         seconds=seconds,
         sign_seconds=START_UP_SECONDS,
         hears_seconds=START_UP_SECONDS,
@@ -91,7 +93,7 @@ def figures(seconds: float = 10.0) -> Figures:
     )
 
 
-def report(disturbed: Leg | None, **given: Any) -> Report:
+def report(evicted: JobRun | None, **given: Any) -> DrillReport:
     values: dict[str, Any] = {
         "outlast_version": "0.1.0",
         "command": ("python", "train.py"),
@@ -101,26 +103,28 @@ def report(disturbed: Leg | None, **given: Any) -> Report:
         "grace_seconds": 3.0,
         "workers": 1,
         "isolation": "PID namespace",
-        "verdicts": (
-            Verdict(code="not-finished", ok=True, reason="The job was complete."),
-            Verdict(code="not-identical", ok=True, reason="The same as undisturbed: w.npy."),
+        "checks": (
+            passed("finished", "The job was complete."),
+            passed("identical", "Same as the baseline: w.npy."),
+            not_applicable("no-lost-items", "No file of rows."),
         ),
-        "not_judged": (NotJudged(code="lost-items", reason="No file of rows."),),
-        "evictions_planned": len(disturbed.evictions) if disturbed else 3,
+        "evictions_planned": len(evicted.evictions) if evicted else 3,
         "figures": figures(),
         "baseline": None,
     }
-    return Report(disturbed=disturbed, **(values | given))
+    return DrillReport(evicted=evicted, **(values | given))
 
 
-def training_report(evictions: int = 6, *, steps: int = 300, seed: int = 3, **given: Any) -> Report:
+def training_report(
+    evictions: int = 6, *, steps: int = 300, seed: int = 3, **given: Any
+) -> DrillReport:
     """A training with a journal: kills lose steps, notices do not; every kind of eviction."""
     rng = random.Random(seed)
     attempts: list[Attempt] = []
     struck: list[Eviction] = []
     saves: list[Save] = []
-    lives: list[RunAttempt] = []
-    points: list[Point] = []
+    lives: list[JournaledAttempt] = []
+    points: list[ProgressPoint] = []
     now, first = 0.0, 0
     for number in range(1, evictions + 2):
         is_last = number == evictions + 1
@@ -129,14 +133,18 @@ def training_report(evictions: int = 6, *, steps: int = 300, seed: int = 3, **gi
         ready = now + START_UP_SECONDS
         told = ready + (last - first) * STEP_SECONDS
         notice = is_last or number % 3 != 0
-        moment = Moment.ANY if number % 4 else (Moment.LAST_SAVE if notice else Moment.SAVE)
-        killed = not notice or moment is Moment.LAST_SAVE
+        moment = (
+            EvictionMoment.ANY
+            if number % 4
+            else (EvictionMoment.LAST_SAVE if notice else EvictionMoment.SAVE)
+        )
+        killed = not notice or moment is EvictionMoment.LAST_SAVE
         left = 0.02 if killed else 0.15
         kept = last if not killed else first + (last - first) // SAVE_EVERY * SAVE_EVERY
         ended = told if is_last else told + left
         for step in range(first, last + 1):
             at = ready + (step - first) * STEP_SECONDS
-            points.append(Point(seconds=at, step=step, attempt=number))
+            points.append(ProgressPoint(seconds=at, step=step, attempt=number))
             if step % SAVE_EVERY == 0 and step > first:
                 saves.append(Save(at_seconds=at, path=f"run/packs/{step}.pack"))
         if not is_last:
@@ -146,7 +154,7 @@ def training_report(evictions: int = 6, *, steps: int = 300, seed: int = 3, **gi
                     at_seconds=told,
                     notice=notice,
                     moment=moment,
-                    hit=moment is not Moment.ANY,
+                    hit=moment is not EvictionMoment.ANY,
                     overlap=number % 5 == 0,
                     left_seconds=left,
                     killed=killed,
@@ -159,13 +167,13 @@ def training_report(evictions: int = 6, *, steps: int = 300, seed: int = 3, **gi
                 number,
                 started_seconds=now,
                 ended_seconds=ended,
-                ended=Ended.FINISHED if is_last else Ended.EVICTED,
+                ended=AttemptEnd.FINISHED if is_last else AttemptEnd.EVICTED,
                 exit_code=0 if is_last else struck[-1].exit_code,
                 eviction=None if is_last else number,
             )
         )
         lives.append(
-            RunAttempt(
+            JournaledAttempt(
                 run_attempt=number,
                 attempt=number,
                 first_step=first,
@@ -178,17 +186,19 @@ def training_report(evictions: int = 6, *, steps: int = 300, seed: int = 3, **gi
     calm = 0.6 + steps * STEP_SECONDS
     values: dict[str, Any] = {
         "figures": figures(calm),
-        "baseline": leg([attempt(1, ended_seconds=calm)], name="baseline"),
+        "baseline": job_run([attempt(1, ended_seconds=calm)], name="baseline"),
         "runs": (_run(lives, points, steps),),
         "baseline_runs": (_calm_run(steps),),
         "comparisons": (Comparison(name="w.npy"),),
     }
-    return report(leg(attempts, struck, saves=tuple(saves)), **(values | given))
+    return report(job_run(attempts, struck, saves=tuple(saves)), **(values | given))
 
 
-def _run(lives: Sequence[RunAttempt], points: Sequence[Point], steps: int) -> RunEvidence:
+def _run(
+    lives: Sequence[JournaledAttempt], points: Sequence[ProgressPoint], steps: int
+) -> JournaledRun:
     thin = points if len(points) <= 2000 else points[:: len(points) // 2000 + 1]
-    return RunEvidence(
+    return JournaledRun(
         folder="run",
         finished=True,
         steps_done=steps,
@@ -201,28 +211,28 @@ def _run(lives: Sequence[RunAttempt], points: Sequence[Point], steps: int) -> Ru
     )
 
 
-def _calm_run(steps: int) -> RunEvidence:
+def _calm_run(steps: int) -> JournaledRun:
     points = [
-        Point(seconds=START_UP_SECONDS + step * STEP_SECONDS, step=step, attempt=1)
+        ProgressPoint(seconds=START_UP_SECONDS + step * STEP_SECONDS, step=step, attempt=1)
         for step in range(steps + 1)
     ]
-    life = RunAttempt(
+    life = JournaledAttempt(
         run_attempt=1, attempt=1, first_step=0, last_step=steps, saved_step=steps, steps_lost=0
     )
     return _run([life], points, steps)
 
 
-def _loss(point: Point) -> Point:
+def _loss(point: ProgressPoint) -> ProgressPoint:
     wave = math.sin(point.step * 12.9898) * 0.2
     value = 2.3 * math.exp(-point.step / 120) + 0.3 + wave * math.exp(-point.step / 200)
-    return Point(
+    return ProgressPoint(
         seconds=point.seconds, step=point.step, attempt=point.attempt, name="loss", value=value
     )
 
 
 def queue_report(
     workers: int = 3, evictions: int = 9, *, lost: int = 0, doubled: int = 0
-) -> Report:
+) -> DrillReport:
     """Workers that share a queue: no journal, files of rows."""
     rng = random.Random(5)
     attempts: list[Attempt] = []
@@ -251,7 +261,7 @@ def queue_report(
                 worker=worker,
                 started_seconds=started,
                 ended_seconds=ended,
-                ended=Ended.FINISHED if is_last else Ended.EVICTED,
+                ended=AttemptEnd.FINISHED if is_last else AttemptEnd.EVICTED,
                 exit_code=0 if is_last else struck[-1].exit_code,
                 eviction=None if is_last else number,
             )
@@ -261,10 +271,10 @@ def queue_report(
     items = ItemDifference(
         key=("item",), items=2000, lost=lost, doubled=doubled, lost_examples=("'item-3'",)
     )
-    verdicts = (
-        Verdict(code="not-finished", ok=True, reason="The job was complete with attempt 12."),
-        Verdict(code="lost-items", ok=not lost, reason=f"{lost} of 2000 items are missing."),
-        Verdict(code="doubled-items", ok=not doubled, reason=f"{doubled} items came twice."),
+    checks = (
+        passed("finished", "The job was complete with attempt 12."),
+        (failed if lost else passed)("no-lost-items", f"{lost} of 2000 items are missing."),
+        (failed if doubled else passed)("no-duplicates", f"{doubled} items came twice."),
     )
     difference = f"{lost} of 2000 items are missing, {doubled} are there twice"
     compared = Comparison(
@@ -274,15 +284,15 @@ def queue_report(
         items=(items,),
     )
     return report(
-        leg(attempts, struck, saves=saves),
+        job_run(attempts, struck, saves=saves),
         workers=workers,
-        verdicts=verdicts,
+        checks=checks,
         comparisons=(compared,),
         command=("python", "worker.py"),
     )
 
 
-def plain_report(evictions: int = 4) -> Report:
+def plain_report(evictions: int = 4) -> DrillReport:
     """A command without a journal that ignores SIGTERM and restarts from zero."""
     attempts: list[Attempt] = []
     struck: list[Eviction] = []
@@ -296,7 +306,7 @@ def plain_report(evictions: int = 4) -> Report:
                 eviction(
                     number,
                     at_seconds=told,
-                    handling=Handling.IGNORED,
+                    handling=SigtermHandling.IGNORED,
                     killed=True,
                     exit_code=137,
                     left_seconds=1.0,
@@ -308,27 +318,25 @@ def plain_report(evictions: int = 4) -> Report:
                 number,
                 started_seconds=now,
                 ended_seconds=ended,
-                ended=Ended.FINISHED if is_last else Ended.EVICTED,
+                ended=AttemptEnd.FINISHED if is_last else AttemptEnd.EVICTED,
                 exit_code=0 if is_last else 137,
                 eviction=None if is_last else number,
             )
         )
         now = ended + 0.1
-    verdicts = (
-        Verdict(code="not-finished", ok=True, reason="The job was complete with attempt 5."),
-        Verdict(
-            code="killed",
-            ok=False,
-            reason="4 of 4 times it was still there after the grace period of 1 s and was killed."
-            " It ignores SIGTERM. Handle it: save and leave (`outlast.Run`, `outlast.Guard`).",
+    checks = (
+        passed("finished", "The job was complete with attempt 5."),
+        failed(
+            "left-in-time",
+            "In 4 of 4 evictions it was still running after the grace period of 1 s and was killed."
+            " It ignores SIGTERM. Handle it: save and exit (`outlast.Run`, `outlast.Guard`).",
         ),
-        Verdict(
-            code="started-over",
-            ok=False,
-            reason="The last attempt worked 10 s; an undisturbed one works 10 s, and earlier ones"
-            " had worked 13 s. It wrote nothing before its end: save, and resume from it.",
+        failed(
+            "resumed",
+            "The last attempt worked for 10 s. The baseline worked for 10 s, and earlier attempts"
+            " for 13 s. It wrote nothing until it finished: save progress, and resume from it.",
         ),
-        Verdict(code="not-identical", ok=True, reason="The same as undisturbed: out.json."),
+        passed("identical", "Same as the baseline: out.json."),
     )
     saves = tuple(
         Save(at_seconds=one.started_seconds + at, path="out.json")
@@ -336,16 +344,16 @@ def plain_report(evictions: int = 4) -> Report:
         for at in (1.2, 2.2)
     )
     return report(
-        leg(attempts, struck, saves=saves),
-        verdicts=verdicts,
+        job_run(attempts, struck, saves=saves),
+        checks=checks,
         grace_seconds=1.0,
         comparisons=(Comparison(name="out.json"),),
         figures=figures(10.6),
     )
 
 
-def crashed_report() -> Report:
-    """A command that fails at once, even undisturbed."""
+def crashed_report() -> DrillReport:
+    """A command that fails at once, without any eviction."""
     tail = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'model'"
     attempts = [
         attempt(
@@ -353,13 +361,13 @@ def crashed_report() -> Report:
             started_seconds=number * 0.5,
             ended_seconds=number * 0.5 + 0.3,
             ready_seconds=None,
-            ended=Ended.FAILED,
+            ended=AttemptEnd.FAILED,
             exit_code=1,
             output_tail=tail,
         )
         for number in range(1, 8)
     ]
-    baseline = leg(attempts, name="baseline", end=LegEnd.CRASH_LOOP)
-    said = "Even undisturbed, it failed 7 times, the last time with exit code 1."
-    verdicts = (Verdict(code="not-finished", ok=False, reason=said),)
-    return report(None, baseline=baseline, figures=None, verdicts=verdicts, not_judged=())
+    baseline = job_run(attempts, name="baseline", end=JobRunEnd.CRASH_LOOP)
+    said = "The baseline run failed 7 times, the last time with exit code 1."
+    checks = (failed("finished", said),)
+    return report(None, baseline=baseline, figures=None, checks=checks)

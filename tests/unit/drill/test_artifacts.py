@@ -10,25 +10,26 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from outlast.drill.artifacts import Comparison, compare
-from outlast.drill.formats import torn, torn_among
-from outlast.drill.pickles import same_pickles
-from outlast.drill.tolerance import agree
+from outlast.drills.compare import values
+from outlast.drills.compare.artifacts import Comparison, compare
+from outlast.drills.compare.formats import torn, torn_among
+from outlast.drills.compare.pickles import same_pickles
+from outlast.drills.compare.values import agree
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def pair(tmp_path: Path, name: str, calm: bytes, disturbed: bytes) -> tuple[Path, Path]:
-    for folder, content in (("calm", calm), ("disturbed", disturbed)):
+def pair(tmp_path: Path, name: str, baseline: bytes, evicted: bytes) -> tuple[Path, Path]:
+    for folder, content in (("baseline", baseline), ("evicted", evicted)):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_bytes(content)
-    return tmp_path / "calm" / name, tmp_path / "disturbed" / name
+    return tmp_path / "baseline" / name, tmp_path / "evicted" / name
 
 
 def compared(
-    tmp_path: Path, name: str, calm: bytes, disturbed: bytes, tolerance: float = 0.0
+    tmp_path: Path, name: str, baseline: bytes, evicted: bytes, tolerance: float = 0.0
 ) -> Comparison:
-    return compare(name, *pair(tmp_path, name, calm, disturbed), tolerance=tolerance)
+    return compare(name, *pair(tmp_path, name, baseline, evicted), tolerance=tolerance)
 
 
 def test_equal_bytes_are_the_same_whatever_they_are(tmp_path: Path) -> None:
@@ -38,24 +39,26 @@ def test_equal_bytes_are_the_same_whatever_they_are(tmp_path: Path) -> None:
 
 
 def test_the_first_differing_byte_is_told_beyond_a_megabyte_too(tmp_path: Path) -> None:
-    calm = bytes(1_500_000)
-    disturbed = calm[:1_200_000] + b"\1" + calm[1_200_001:]
+    baseline = bytes(1_500_000)
+    evicted = baseline[:1_200_000] + b"\1" + baseline[1_200_001:]
 
-    assert compared(tmp_path, "m.bin", calm, disturbed).difference == (
-        "it differs from byte 1200000 on"
+    assert compared(tmp_path, "m.bin", baseline, evicted).difference == (
+        "it differs from byte 1200000"
     )
-    assert compared(tmp_path, "n.bin", b"abc", b"ab").difference == "it differs from byte 2 on"
+    assert compared(tmp_path, "n.bin", b"abc", b"ab").difference == "it differs from byte 2"
 
 
 def test_json_is_compared_by_content_and_tells_the_path(tmp_path: Path) -> None:
-    calm = b'{"a": {"loss": [1.0, 2.0]}, "b": 1}'
+    baseline = b'{"a": {"loss": [1.0, 2.0]}, "b": 1}'
 
-    assert compared(tmp_path, "r.json", calm, b'{"b":1,"a":{"loss":[1.0,2.0]}}').difference is None
-    found = compared(tmp_path, "r.json", calm, b'{"a": {"loss": [1.0, 2.5]}, "b": 1}')
+    assert (
+        compared(tmp_path, "r.json", baseline, b'{"b":1,"a":{"loss":[1.0,2.0]}}').difference is None
+    )
+    found = compared(tmp_path, "r.json", baseline, b'{"a": {"loss": [1.0, 2.5]}, "b": 1}')
     assert found.difference == "a.loss[1] is 2.5, not 2.0"
-    shorter = compared(tmp_path, "r.json", calm, b'{"a": {"loss": [1.0]}, "b": 1}')
+    shorter = compared(tmp_path, "r.json", baseline, b'{"a": {"loss": [1.0]}, "b": 1}')
     assert shorter.difference == "a.loss has 1 entries, not 2"
-    assert compared(tmp_path, "r.json", calm, b'{"a": {"loss": [1.0, 2.0]}}').difference == (
+    assert compared(tmp_path, "r.json", baseline, b'{"a": {"loss": [1.0, 2.0]}}').difference == (
         "b is only in one of them"
     )
 
@@ -64,9 +67,9 @@ def test_json_is_compared_by_content_and_tells_the_path(tmp_path: Path) -> None:
 def test_numbers_may_differ_within_the_tolerance(
     tolerance: float, same: bool, tmp_path: Path
 ) -> None:
-    calm, disturbed = b'{"loss": 100.0, "n": NaN}', b'{"loss": 100.0001, "n": NaN}'
+    baseline, evicted = b'{"loss": 100.0, "n": NaN}', b'{"loss": 100.0001, "n": NaN}'
 
-    found = compared(tmp_path, "r.json", calm, disturbed, tolerance)
+    found = compared(tmp_path, "r.json", baseline, evicted, tolerance)
 
     assert (found.difference is None) == same
 
@@ -79,15 +82,15 @@ def test_text_is_compared_line_by_line(tmp_path: Path) -> None:
 
 
 def test_arrays_are_compared_with_their_place(tmp_path: Path) -> None:
-    calm, disturbed = tmp_path / "a.npz", tmp_path / "b.npz"
-    np.savez(calm, weight=np.zeros((2, 3)), bias=np.array([np.nan, 1.0]))
-    np.savez(disturbed, weight=np.array([[0, 0, 0], [0, 0.5, 0]]), bias=np.array([np.nan, 1.0]))
+    baseline, evicted = tmp_path / "a.npz", tmp_path / "b.npz"
+    np.savez(baseline, weight=np.zeros((2, 3)), bias=np.array([np.nan, 1.0]))
+    np.savez(evicted, weight=np.array([[0, 0, 0], [0, 0.5, 0]]), bias=np.array([np.nan, 1.0]))
 
-    found = compare("w.npz", calm, disturbed)
+    found = compare("w.npz", baseline, evicted)
 
     assert found.difference is not None
     assert found.difference.startswith("its array 'weight' differs at [1, 1]")
-    assert compare("w.npz", calm, disturbed, tolerance=0.6).difference is None
+    assert compare("w.npz", baseline, evicted, tolerance=0.6).difference is None
 
 
 def test_an_array_of_another_shape_or_dtype_is_told(tmp_path: Path) -> None:
@@ -141,9 +144,9 @@ def test_with_a_tolerance_integers_stay_integers(
 
 
 def test_large_integers_are_told_apart_in_every_format(tmp_path: Path) -> None:
-    calm, disturbed = b'{"tokens": 9007199254740992060}', b'{"tokens": 9007199254740992025}'
+    baseline, evicted = b'{"tokens": 9007199254740992060}', b'{"tokens": 9007199254740992025}'
 
-    found = compared(tmp_path, "r.json", calm, disturbed)
+    found = compared(tmp_path, "r.json", baseline, evicted)
     assert found.difference == "tokens is 9007199254740992025, not 9007199254740992060"
     found = compared(tmp_path, "r.csv", b"id,n\n1,007\n", b"id,n\n1,7\n")
     assert found.difference == "'n' of '1' is '7', not '007'"
@@ -202,19 +205,19 @@ def test_a_tolerance_over_arrays_neither_rounds_nor_overflows(
 
 
 @pytest.mark.parametrize(
-    ("calm", "disturbed", "said"),
+    ("baseline", "evicted", "said"),
     [
         (b"a\nb\n", b"a\x0cb\n", "line 1 is 'a\\x0cb', not 'a'"),
         (b"a\nb\n", b"a\r\nb\n", "line 1 is 'a\\r', not 'a'"),
-        (b"a\nb\n", b"a\nb", "only one of them has an end of line at its end"),
-        (b"", b"\n", "only one of them has an end of line at its end"),
+        (b"a\nb\n", b"a\nb", "only one of them ends with a newline"),
+        (b"", b"\n", "only one of them ends with a newline"),
         (b"a\n", b"a\n\n", "it has 2 lines, not 1"),
     ],
 )
 def test_every_difference_of_texts_is_told(
-    calm: bytes, disturbed: bytes, said: str, tmp_path: Path
+    baseline: bytes, evicted: bytes, said: str, tmp_path: Path
 ) -> None:
-    assert compared(tmp_path, "log.txt", calm, disturbed).difference == said
+    assert compared(tmp_path, "log.txt", baseline, evicted).difference == said
 
 
 def safetensors(values: list[float]) -> bytes:
@@ -223,18 +226,37 @@ def safetensors(values: list[float]) -> bytes:
 
 
 def test_safetensors_are_compared_within_a_tolerance(tmp_path: Path) -> None:
-    calm, disturbed = safetensors([1.0, 2.0]), safetensors([1.0, 2.001])
+    baseline, evicted = safetensors([1.0, 2.0]), safetensors([1.0, 2.001])
 
-    assert compared(tmp_path, "m.safetensors", calm, disturbed, 0.01).difference is None
-    found = compared(tmp_path, "m.safetensors", calm, disturbed, 1e-6)
+    assert compared(tmp_path, "m.safetensors", baseline, evicted, 0.01).difference is None
+    found = compared(tmp_path, "m.safetensors", baseline, evicted, 1e-6)
     assert found.difference is not None and "its tensor 'w' differs at [1]" in found.difference
+
+
+def test_a_tensor_that_differs_is_named_without_a_tolerance_too(tmp_path: Path) -> None:
+    found = compared(tmp_path, "m.safetensors", safetensors([1.0, 2.0]), safetensors([1.0, 2.5]))
+
+    assert found.difference is not None and "its tensor 'w' differs at [1]" in found.difference
+
+
+def test_tensors_of_other_names_or_types_are_named(tmp_path: Path) -> None:
+    def one(name: str, kind: str) -> bytes:
+        entry = {name: {"dtype": kind, "shape": [1], "data_offsets": [0, 2]}}
+        header = json.dumps(entry).encode()
+        return struct.pack("<Q", len(header)) + header + b"\x80?"
+
+    def said(evicted: bytes) -> str | None:
+        return compared(tmp_path, "m.safetensors", one("w", "BF16"), evicted).difference
+
+    assert said(one("v", "BF16")) == "its tensor 'v' is only in one of them"
+    assert said(one("w", "F16")) == "its tensor 'w' is F16, not BF16"
 
 
 def test_tensors_that_are_no_numbers_here_are_compared_by_their_bytes(tmp_path: Path) -> None:
     header = json.dumps({"w": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}).encode()
-    calm, disturbed = (struct.pack("<Q", len(header)) + header + n for n in (b"\x80?", b"\x80@"))
+    baseline, evicted = (struct.pack("<Q", len(header)) + header + n for n in (b"\x80?", b"\x80@"))
 
-    found = compared(tmp_path, "m.safetensors", calm, disturbed, 0.1)
+    found = compared(tmp_path, "m.safetensors", baseline, evicted, 0.1)
 
     assert found.difference == "its tensor 'w' differs"
 
@@ -246,12 +268,12 @@ def archive(path: Path, when: tuple[int, int, int, int, int, int], content: byte
 
 
 def test_archives_are_compared_by_their_members_not_by_their_dates(tmp_path: Path) -> None:
-    calm = archive(tmp_path / "a.pt", (2024, 1, 1, 0, 0, 0), b"weights")
+    baseline = archive(tmp_path / "a.pt", (2024, 1, 1, 0, 0, 0), b"weights")
     later = archive(tmp_path / "b.pt", (2025, 2, 2, 0, 0, 0), b"weights")
     other = archive(tmp_path / "c.pt", (2024, 1, 1, 0, 0, 0), b"others!")
 
-    assert compare("m.pt", calm, later).difference is None
-    assert compare("m.pt", calm, other).difference == "its member 'data/0' differs"
+    assert compare("m.pt", baseline, later).difference is None
+    assert compare("m.pt", baseline, other).difference == "its member 'data/0' differs"
 
 
 def torch_archive(path: Path, root: str, pickled: bytes, weights: bytes = b"weights") -> Path:
@@ -265,14 +287,14 @@ def torch_archive(path: Path, root: str, pickled: bytes, weights: bytes = b"weig
 def test_a_checkpoint_of_torch_counts_whatever_its_name_was_while_it_was_written(
     tmp_path: Path,
 ) -> None:
-    calm = torch_archive(tmp_path / "a.pt", "final", pickle.dumps({"step": 1}))
+    baseline = torch_archive(tmp_path / "a.pt", "final", pickle.dumps({"step": 1}))
     same = torch_archive(tmp_path / "b.pt", "tmp81fz2k", pickle.dumps({"step": 1}))
     later = torch_archive(tmp_path / "c.pt", "final", pickle.dumps({"step": 2}))
     other = torch_archive(tmp_path / "d.pt", "final", pickle.dumps({"step": 1}), b"others!")
 
-    assert compare("m.pt", calm, same).difference is None
-    assert compare("m.pt", calm, later).difference == "its member 'data.pkl' differs"
-    assert compare("m.pt", calm, other).difference == "its member 'data/0' differs"
+    assert compare("m.pt", baseline, same).difference is None
+    assert compare("m.pt", baseline, later).difference == "its member 'data.pkl' differs"
+    assert compare("m.pt", baseline, other).difference == "its member 'data/0' differs"
 
 
 def test_an_archive_of_anything_else_keeps_its_names(tmp_path: Path) -> None:
@@ -281,7 +303,7 @@ def test_an_archive_of_anything_else_keeps_its_names(tmp_path: Path) -> None:
             file.writestr(f"{root}/notes.txt", "the same")
 
     assert compare("m.zip", tmp_path / "a.zip", tmp_path / "b.zip").difference == (
-        "the two archives do not hold the same members"
+        "the two archives have different members"
     )
 
 
@@ -320,9 +342,9 @@ def test_a_resumed_training_with_torch_save_ends_in_the_same_checkpoint(tmp_path
     torch.save(state(tmp_path / "half.pt", 6), tmp_path / "aside.tmp")
     torch.save(state(tmp_path / "half.pt", 7), tmp_path / "longer.pt")
 
-    calm = tmp_path / "calm.pt"
-    assert compare("final.pt", calm, tmp_path / "aside.tmp").difference is None
-    assert compare("final.pt", calm, tmp_path / "longer.pt").difference is not None
+    baseline = tmp_path / "calm.pt"
+    assert compare("final.pt", baseline, tmp_path / "aside.tmp").difference is None
+    assert compare("final.pt", baseline, tmp_path / "longer.pt").difference is not None
 
 
 def equal_text(text: str) -> str:
@@ -433,22 +455,22 @@ def test_a_damaged_archive_differs_and_is_no_crash(name: str, tmp_path: Path) ->
 
     found = compared(tmp_path, name, whole.getvalue(), bytes(damaged))
 
-    assert found.difference == "it differs from byte 40 on"
+    assert found.difference == "it differs from byte 40"
 
 
 def test_folders_are_compared_file_by_file(tmp_path: Path) -> None:
-    for folder in ("calm", "disturbed"):
+    for folder in ("baseline", "evicted"):
         (tmp_path / folder / "out").mkdir(parents=True)
         (tmp_path / folder / "out" / "a.txt").write_text("same")
-    calm, disturbed = tmp_path / "calm" / "out", tmp_path / "disturbed" / "out"
+    baseline, evicted = tmp_path / "baseline" / "out", tmp_path / "evicted" / "out"
 
-    assert compare("out", calm, disturbed).difference is None
-    (calm / "b.txt").write_text("only here")
-    assert compare("out", calm, disturbed).difference == "'b.txt' is not in it"
-    (disturbed / "b.txt").write_text("only hers")
-    assert "line 1" in str(compare("out", calm, disturbed).difference)
-    (disturbed / "c.txt").write_text("more")
-    assert compare("out", calm, disturbed).difference == "'c.txt' is in it too"
+    assert compare("out", baseline, evicted).difference is None
+    (baseline / "b.txt").write_text("only here")
+    assert compare("out", baseline, evicted).difference == "'b.txt' is missing from it"
+    (evicted / "b.txt").write_text("only hers")
+    assert "line 1" in str(compare("out", baseline, evicted).difference)
+    (evicted / "c.txt").write_text("more")
+    assert compare("out", baseline, evicted).difference == "'c.txt' is not in the baseline"
 
 
 def test_a_missing_artifact_is_told_as_such(tmp_path: Path) -> None:
@@ -458,14 +480,14 @@ def test_a_missing_artifact_is_told_as_such(tmp_path: Path) -> None:
 
 
 def test_rows_are_compared_as_items(tmp_path: Path) -> None:
-    calm = b'{"id": 1, "y": 0.5}\n{"id": 2, "y": 0.25}\n'
-    disturbed = b'{"id": 2, "y": 0.2500001}\n{"id": 1, "y": 0.5}\n{"id": 1, "y": 0.5}\n'
+    baseline = b'{"id": 1, "y": 0.5}\n{"id": 2, "y": 0.25}\n'
+    evicted = b'{"id": 2, "y": 0.2500001}\n{"id": 1, "y": 0.5}\n{"id": 1, "y": 0.5}\n'
 
-    found = compared(tmp_path, "r.jsonl", calm, disturbed, 1e-3)
+    found = compared(tmp_path, "r.jsonl", baseline, evicted, 1e-3)
 
     [item] = found.items
     assert (item.lost, item.doubled, item.changed) == (0, 1, None)
-    assert found.difference == "0 of 2 items are missing, 1 are there twice"
+    assert found.difference == "0 of 2 items are missing, 1 are duplicates"
 
 
 @pytest.mark.parametrize(
@@ -504,7 +526,7 @@ def test_a_torn_artifact_is_told_and_nothing_unknown_is_called_torn(tmp_path: Pa
     found = compared(tmp_path, "r.json", b'{"a": 1}', b'{"a"')
 
     assert found.torn is not None
-    assert torn(tmp_path / "calm" / "r.bin") is None
+    assert torn(tmp_path / "baseline" / "r.bin") is None
 
 
 def test_a_format_that_only_looks_like_json_is_not_called_torn(tmp_path: Path) -> None:
@@ -514,3 +536,80 @@ def test_a_format_that_only_looks_like_json_is_not_called_torn(tmp_path: Path) -
     assert torn_among(tmp_path, ["2.json"]) == ()
     (tmp_path / "1.json").write_text("{}")
     assert torn_among(tmp_path, ["2.json"]) == ("2.json",)
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.npz"])
+def test_an_archive_that_unpacks_to_far_more_than_it_is_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(values, "_UNPACKED_BYTES_MIN", 1000)
+    packed = []
+    for date in (1990, 1991):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(zipfile.ZipInfo("zeros.npy", (date, 1, 1, 0, 0, 0)), b"", 8)
+            member = zipfile.ZipInfo("bomb.npy", (date, 1, 1, 0, 0, 0))
+            archive.writestr(member, bytes(10_000_000), zipfile.ZIP_DEFLATED)
+        packed.append(buffer.getvalue())
+
+    found = compared(tmp_path, name, packed[0], packed[1])
+
+    assert found.difference is not None
+    assert found.difference.startswith("it unpacks to 10,000,000 bytes; at most ")
+
+
+def test_an_archive_of_too_many_members_is_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "_MEMBERS_MAX", 2)
+    packed = []
+    for date in (1990, 1991):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for member in "abc":
+                archive.writestr(zipfile.ZipInfo(member, (date, 1, 1, 0, 0, 0)), b"1")
+        packed.append(buffer.getvalue())
+
+    found = compared(tmp_path, "a.zip", packed[0], packed[1])
+
+    assert found.difference == "it has 3 members; at most 2 are compared"
+
+
+def _npy_that_claims(shape: tuple[int, ...], data: bytes) -> bytes:
+    file = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue() + data
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_an_array_larger_than_its_file_is_a_difference_and_never_loaded(
+    tmp_path: Path, suffix: str
+) -> None:
+    def content(data: bytes) -> bytes:
+        array = _npy_that_claims((10**13,), data)
+        if suffix == ".npy":
+            return array
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("x.npy", array)
+        return file.getvalue()
+
+    found = compared(tmp_path, f"a{suffix}", content(b"1"), content(b"2"))
+
+    what = "it" if suffix == ".npy" else "its array 'x'"
+    assert found.difference == f"{what} claims 80,000,000,000,000 bytes of data, but has 1"
+
+
+def test_running_out_of_memory_is_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_out(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("numpy.load", run_out)
+    one, other = (_npy_that_claims((1,), bytes([n] * 8)) for n in (1, 2))
+
+    found = compared(tmp_path, "a.npy", one, other)
+
+    assert found.difference is not None and "it differs from byte" in found.difference

@@ -1,8 +1,8 @@
-from outlast.drill.controller import Job, JobRules, PodEnd
+from outlast.drills.run.controller import JobController, JobRules, PodEnd
 
 
 def test_exit_0_ends_the_job_and_nothing_is_started_any_more() -> None:
-    job = Job(JobRules())
+    job = JobController(JobRules())
 
     assert job.pod_ended(PodEnd.SUCCEEDED) is None
     assert job.succeeded
@@ -12,14 +12,14 @@ def test_exit_0_ends_the_job_and_nothing_is_started_any_more() -> None:
 
 
 def test_a_disrupted_pod_is_replaced_as_often_as_needed() -> None:
-    job = Job(JobRules(replacement_seconds=0.5, backoff_limit=2))
+    job = JobController(JobRules(replacement_seconds=0.5, backoff_limit=2))
 
     assert [job.pod_ended(PodEnd.DISRUPTED) for _ in range(50)] == [0.5] * 50
     assert not job.failed
 
 
 def test_one_failure_more_than_the_limit_ends_the_job() -> None:
-    job = Job(JobRules(backoff_limit=6))
+    job = JobController(JobRules(backoff_limit=6))
 
     answers = [job.pod_ended(PodEnd.FAILED) for _ in range(7)]
 
@@ -29,7 +29,7 @@ def test_one_failure_more_than_the_limit_ends_the_job() -> None:
 
 
 def test_the_back_off_of_a_job_doubles_up_to_ten_minutes_for_ignored_failures_too() -> None:
-    job = Job(JobRules(backoff=True))
+    job = JobController(JobRules(backoff=True))
 
     waits = [job.pod_ended(PodEnd.DISRUPTED) for _ in range(9)]
 
@@ -37,6 +37,6 @@ def test_the_back_off_of_a_job_doubles_up_to_ten_minutes_for_ignored_failures_to
 
 
 def test_thousands_of_evictions_do_not_overflow_the_back_off() -> None:
-    job = Job(JobRules(backoff=True))
+    job = JobController(JobRules(backoff=True))
 
     assert [job.pod_ended(PodEnd.DISRUPTED) for _ in range(5000)][-1] == 600

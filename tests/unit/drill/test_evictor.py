@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from outlast.drill.clocks import Clocks
-from outlast.drill.evictor import Evictor, Habits
-from outlast.drill.live import Live
-from outlast.drill.records import Moment
-from outlast.drill.schedule import Clock, Planned, Schedule
+from outlast.drills.run.evictor import Evictor, JobTiming, LiveAttempt
+from outlast.drills.run.records import EvictionMoment
+from outlast.drills.run.schedule import Clock, JobClocks, PlannedEviction, Schedule
 
 if TYPE_CHECKING:
-    from outlast.drill.node import Node
+    from outlast.drills.run.node import Node
 
-HABITS = Habits(grace_seconds=5.0, patience_seconds=1.0)
+HABITS = JobTiming(grace_seconds=5.0, patience_seconds=1.0, unheard_seconds=1.0)
 
 
 class StillNode:
@@ -25,31 +23,31 @@ class StillNode:
         pass
 
 
-def live() -> Live:
+def live() -> LiveAttempt:
     node = cast("Node", StillNode())
-    return Live(number=1, worker=0, node=node, log=Path("log"), started=0.0, ready=0.0)
+    return LiveAttempt(number=1, worker=0, node=node, log=Path("log"), started=0.0, ready=0.0)
 
 
 def struck_at(saving: list[float], pause: float) -> tuple[float, bool]:
     """When it strikes if changes are seen at these times, looked at every millisecond."""
-    planned = Planned(
+    planned = PlannedEviction(
         number=1,
         at_seconds=0.0,
         notice=False,
-        moment=Moment.SAVE,
+        moment=EvictionMoment.SAVE,
         overlap=False,
         draw=0.5,
         pause_seconds=pause,
     )
     schedule = Schedule(clock=Clock.WORK, evictions=(planned,), needed=1)
     victim = live()
-    evictor = Evictor(schedule, Clocks(now=0.0), HABITS, lambda _: None)
+    evictor = Evictor(schedule, JobClocks(now=0.0), HABITS, lambda _: None)
     for number in range(2000):
         now = number / 1000
         seen = any(now - 0.001 < at <= now for at in saving)
-        evictor.strike_if_due([victim], now=now, saving=seen)
-        if victim.told is not None:
-            return victim.told, victim.hit
+        evictor.evict_if_due([victim], now=now, saving=seen)
+        if victim.evicted_at is not None:
+            return victim.evicted_at, victim.hit
     return math.inf, False
 
 

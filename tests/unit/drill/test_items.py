@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from outlast.drill.errors import DrillError
-from outlast.drill.items import check_key, compare_items
-from outlast.drill.rehearsal import drill
-from outlast.drill.rows import Cell, Table, Torn, parse_address, read_tables
+from outlast.drills.compare.items import check_key, compare_items
+from outlast.drills.compare.rows import Cell, Table, TornFile, parse_address, read_tables
+from outlast.drills.errors import DrillError
+from outlast.drills.rehearsal import drill
 
 
 def table(
@@ -17,18 +17,18 @@ def table(
     return Table(name="t", columns=tuple(columns.split()), rows=rows, own_numbers=own_numbers)
 
 
-CALM = table("item score", ("a", 1), ("b", 2), ("c", 3), ("d", 4))
+BASELINE = table("item score", ("a", 1), ("b", 2), ("c", 3), ("d", 4))
 
 
 def test_the_same_rows_in_another_order_are_the_same() -> None:
-    found = compare_items(CALM, table("item score", ("d", 4), ("b", 2), ("a", 1), ("c", 3)))
+    found = compare_items(BASELINE, table("item score", ("d", 4), ("b", 2), ("a", 1), ("c", 3)))
 
     assert (found.lost, found.doubled, found.changed) == (0, 0, None)
     assert found.items == 4
 
 
 def test_a_missing_row_is_a_lost_item() -> None:
-    found = compare_items(CALM, table("item score", ("a", 1), ("c", 3), ("d", 4)))
+    found = compare_items(BASELINE, table("item score", ("a", 1), ("c", 3), ("d", 4)))
 
     assert (found.lost, found.doubled) == (1, 0)
     assert found.lost_examples == ("b",)
@@ -36,7 +36,7 @@ def test_a_missing_row_is_a_lost_item() -> None:
 
 def test_a_repeated_row_is_a_doubled_item_whatever_else_is_in_it() -> None:
     found = compare_items(
-        CALM, table("item score", ("a", 1), ("b", 2), ("b", 9), ("b", 2), ("c", 3), ("d", 4))
+        BASELINE, table("item score", ("a", 1), ("b", 2), ("b", 9), ("b", 2), ("c", 3), ("d", 4))
     )
 
     assert (found.lost, found.doubled) == (0, 2)
@@ -46,10 +46,10 @@ def test_a_repeated_row_is_a_doubled_item_whatever_else_is_in_it() -> None:
 def test_numbers_that_the_storage_gives_do_not_hide_what_was_lost_and_doubled() -> None:
     """One lost and one doubled: by the storage's own numbers, nothing would be amiss."""
     numbers = frozenset({"id"})
-    calm = table("id item", (1, "a"), (2, "b"), (3, "c"), own_numbers=numbers)
+    baseline = table("id item", (1, "a"), (2, "b"), (3, "c"), own_numbers=numbers)
     after = table("id item", (1, "a"), (2, "a"), (3, "c"), own_numbers=numbers)
 
-    found = compare_items(calm, after)
+    found = compare_items(baseline, after)
 
     assert found.key == ("item",)
     assert (found.lost, found.doubled) == (1, 1)
@@ -57,54 +57,56 @@ def test_numbers_that_the_storage_gives_do_not_hide_what_was_lost_and_doubled() 
 
 def test_a_number_of_the_storage_is_the_key_if_nothing_else_is() -> None:
     numbers = frozenset({"id"})
-    calm = table("id score", (1, 0.5), (2, 0.5), own_numbers=numbers)
+    baseline = table("id score", (1, 0.5), (2, 0.5), own_numbers=numbers)
 
-    found = compare_items(calm, table("id score", (1, 0.5), own_numbers=numbers))
+    found = compare_items(baseline, table("id score", (1, 0.5), own_numbers=numbers))
 
     assert found.key == ("id",)
     assert found.lost == 1
 
 
 def test_a_key_may_need_two_columns() -> None:
-    calm = table("doc part text", ("x", 1, "same"), ("x", 2, "same"), ("y", 1, "same"))
+    baseline = table("doc part text", ("x", 1, "same"), ("x", 2, "same"), ("y", 1, "same"))
 
-    found = compare_items(calm, table("doc part text", ("x", 1, "same"), ("y", 1, "same")))
+    found = compare_items(baseline, table("doc part text", ("x", 1, "same"), ("y", 1, "same")))
 
     assert found.key == ("doc", "part")
     assert found.lost_examples == ("x 2",)
 
 
 def test_fractions_and_times_are_no_keys() -> None:
-    calm = table("at score item", (17.5, "0.25", "a"), (18.5, "0.75", "b"))
+    baseline = table("at score item", (17.5, "0.25", "a"), (18.5, "0.75", "b"))
 
-    found = compare_items(calm, table("at score item", (99.5, "0.25", "a"), (98.5, "0.75", "b")))
+    found = compare_items(
+        baseline, table("at score item", (99.5, "0.25", "a"), (98.5, "0.75", "b"))
+    )
 
     assert found.key == ("item",)
     assert found.changed == "'at' of 'a' is 99.5, not 17.5"
 
 
 def test_a_key_can_be_named() -> None:
-    calm = table("item batch", ("a", 1), ("b", 2))
+    baseline = table("item batch", ("a", 1), ("b", 2))
 
-    assert compare_items(calm, calm, key="batch").key == ("batch",)
+    assert compare_items(baseline, baseline, key="batch").key == ("batch",)
 
 
 def test_rows_without_any_key_are_compared_whole() -> None:
-    calm = table("score", (1,), (1,), (2,))
+    baseline = table("score", (1,), (1,), (2,))
 
-    found = compare_items(calm, table("score", (1,), (2,), (2,)))
+    found = compare_items(baseline, table("score", (1,), (2,), (2,)))
 
     assert (found.lost, found.doubled) == (1, 1)
 
 
 def test_a_row_of_nobody_is_told() -> None:
-    found = compare_items(CALM, table("item score", *CALM.rows, ("z", 9)))
+    found = compare_items(BASELINE, table("item score", *BASELINE.rows, ("z", 9)))
 
-    assert found.changed == "'z' is not in the undisturbed result"
+    assert found.changed == "'z' is not in the baseline"
 
 
 def test_an_empty_result_has_lost_everything() -> None:
-    assert compare_items(CALM, table("")).lost == 4
+    assert compare_items(BASELINE, table("")).lost == 4
 
 
 def test_json_lines_csv_and_sqlite_are_read_alike(tmp_path: Path) -> None:
@@ -130,16 +132,18 @@ def test_json_lines_csv_and_sqlite_are_read_alike(tmp_path: Path) -> None:
     assert selected.rows == (("b",),)
 
 
-def test_of_this_librarys_own_files_only_the_results_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fenced", [False, True], ids=["earlier versions", "this version"])
+def test_of_this_librarys_own_files_only_the_results_count(tmp_path: Path, fenced: bool) -> None:
     path = tmp_path / "jobs.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE outlast_runs (lease INTEGER, worker TEXT)")
         connection.execute("INSERT INTO outlast_runs VALUES (1, 'me')")
         connection.execute(
             "CREATE TABLE results (key TEXT PRIMARY KEY, result TEXT, version TEXT, token INTEGER,"
-            " stored_at TEXT)"
+            " stored_at TEXT" + (", queue TEXT, epoch INTEGER" if fenced else "") + ")"
         )
-        connection.execute("INSERT INTO results VALUES ('a', '1', '', 7, 'now')")
+        more = ", 'random', 3" if fenced else ""
+        connection.execute(f"INSERT INTO results VALUES ('a', '1', '', 7, 'now'{more})")
         connection.commit()
 
     for selection in ("", "results"):
@@ -177,10 +181,10 @@ def test_reading_a_database_changes_nothing_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("r.jsonl", b'{"item": 1}\n{"it', "line 2 is no JSON"),
+        ("r.jsonl", b'{"item": 1}\n{"it', "line 2 is not valid JSON"),
         ("r.csv", b"item,score\na,1\nb", "row 3 has 1 cells, not 2"),
         ("r.csv", b"item\n\xff", "not text"),
-        ("r.db", b"", "no SQLite database"),
+        ("r.db", b"", "not a SQLite database"),
         ("r.db", b"SQLite format 3\0" + b"\0" * 200, "not a database|malformed"),
     ],
 )
@@ -190,7 +194,7 @@ def test_a_file_that_was_cut_off_is_torn(
     path = tmp_path / name
     path.write_bytes(content)
 
-    with pytest.raises(Torn, match=words):
+    with pytest.raises(TornFile, match=words):
         read_tables(path, "")
 
 
@@ -251,9 +255,9 @@ def test_the_index_that_pandas_writes_is_a_key(tmp_path: Path) -> None:
     paths[0].write_text(",score\n0,1.5\n1,2.5\n")
     paths[1].write_text(",score\n0,1.5\n0,1.5\n")
 
-    [[calm], [disturbed]] = (read_tables(path, "") for path in paths)
+    [[baseline], [evicted]] = (read_tables(path, "") for path in paths)
 
-    found = compare_items(calm, disturbed)
+    found = compare_items(baseline, evicted)
     assert (found.items, found.lost, found.doubled) == (2, 1, 1)
 
 
@@ -267,28 +271,28 @@ def test_a_long_cell_is_read_whole(tmp_path: Path) -> None:
 
 
 def test_a_key_that_no_file_has_is_refused_with_the_columns_there_are() -> None:
-    with pytest.raises(DrillError, match="No expected file has a column 'nope'") as caught:
-        check_key("nope", [CALM, table("id b")])
+    with pytest.raises(DrillError, match="No expected file has the column 'nope'") as caught:
+        check_key("nope", [BASELINE, table("id b")])
 
-    assert caught.value.hint == "There are: item, score, id, b"
-    check_key("b", [CALM, table("id b")])
+    assert caught.value.hint == "Their columns: item, score, id, b."
+    check_key("b", [BASELINE, table("id b")])
     check_key("nope", [table("")])
 
 
-def test_a_key_that_no_file_has_is_refused_before_the_disturbed_leg(tmp_path: Path) -> None:
+def test_a_key_that_no_file_has_is_refused_before_the_run_with_evictions(tmp_path: Path) -> None:
     command = ["sh", "-c", "printf 'id,b\\n1,2\\n' > r.csv"]
     seen: list[str] = []
 
     # The second drill has the baseline of the first.
     for legs in ({"baseline"}, set[str]()):
         seen.clear()
-        with pytest.raises(DrillError, match="No expected file has a column 'nope'"):
+        with pytest.raises(DrillError, match="No expected file has the column 'nope'"):
             drill(
                 command,
                 expect=["r.csv"],
                 key="nope",
                 recording=tmp_path / "kept",
-                listener=lambda event: seen.append(event.leg),
+                listener=lambda event: seen.append(event.job_run),
             )
         assert set(seen) == legs
 
@@ -302,16 +306,16 @@ def test_many_rows_of_one_key_are_compared_at_one_look_each() -> None:
         compared += 1
         return one == other
 
-    calm, disturbed = table("item score", *rows), table("item score", *reversed(rows))
-    found = compare_items(calm, disturbed, key="item", same=same)
+    baseline, evicted = table("item score", *rows), table("item score", *reversed(rows))
+    found = compare_items(baseline, evicted, key="item", same=same)
 
     assert (found.lost, found.doubled, found.changed) == (0, 0, None)
     assert compared == 0
 
 
 def test_a_row_that_none_of_its_key_equals_is_still_told() -> None:
-    calm = table("item score", ("a", 1), ("a", 2))
+    baseline = table("item score", ("a", 1), ("a", 2))
 
-    found = compare_items(calm, table("item score", ("a", 2), ("a", 3)), key="item")
+    found = compare_items(baseline, table("item score", ("a", 2), ("a", 3)), key="item")
 
     assert found.changed == "'score' of 'a' is 3, not 1"

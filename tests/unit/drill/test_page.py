@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from outlast.drill.artifacts import Comparison
-from outlast.drill.divergence import Divergence
-from outlast.drill.errors import DrillError
-from outlast.drill.evidence import Point
-from outlast.drill.page import Prices, page, write_html
-from outlast.drill.records import LegEnd, Save
-from outlast.drill.report import Report
-from outlast.drill.verdicts import NotJudged, Verdict
+from outlast.drills.compare.artifacts import Comparison
+from outlast.drills.compare.divergence import Divergence
+from outlast.drills.errors import DrillError
+from outlast.drills.judge.evidence import ProgressPoint
+from outlast.drills.judge.report import DrillReport
+from outlast.drills.judge.verdict import Check, CheckResult, failed, not_applicable, passed
+from outlast.drills.page import MachinePrices, page, write_html
+from outlast.drills.run.records import JobRunEnd, Save
 from tests.unit.drill.page_reports import (
     attempt,
     crashed_report,
-    leg,
+    job_run,
     plain_report,
     queue_report,
     report,
@@ -36,9 +36,9 @@ REPORTS = {
     "items-lost": queue_report(lost=2, doubled=1),
     "plain": plain_report(),
     "crashed": crashed_report(),
-    "no-eviction": report(leg([attempt(1)])),
-    "one-instant": report(leg([attempt(1, ended_seconds=0.0, ready_seconds=None)])),
-    "nothing-at-all": report(None, figures=None, verdicts=(), not_judged=()),
+    "no-eviction": report(job_run([attempt(1)])),
+    "one-instant": report(job_run([attempt(1, ended_seconds=0.0, ready_seconds=None)])),
+    "nothing-at-all": report(None, figures=None, checks=()),
     "many": training_report(90, steps=2000),
 }
 
@@ -75,7 +75,7 @@ def _read(content: str) -> _Reader:
 
 
 @pytest.mark.parametrize("drilled", REPORTS.values(), ids=REPORTS)
-def test_a_page_is_whole_and_refers_to_nothing_outside(drilled: Report) -> None:
+def test_a_page_is_whole_and_refers_to_nothing_outside(drilled: DrillReport) -> None:
     content = page(drilled)
 
     found = _read(content)
@@ -87,12 +87,12 @@ def test_a_page_is_whole_and_refers_to_nothing_outside(drilled: Report) -> None:
 
 
 @pytest.mark.parametrize("drilled", REPORTS.values(), ids=REPORTS)
-def test_a_page_has_one_first_heading_and_says_how_it_ended(drilled: Report) -> None:
+def test_a_page_has_one_first_heading_and_says_how_it_ended(drilled: DrillReport) -> None:
     content = page(drilled)
 
     assert content.count("<h1") == 1
-    for verdict in drilled.verdicts:
-        assert verdict.code in _read(content).text
+    for check in drilled.checks:
+        assert check.name in _read(content).text
 
 
 def test_the_verdict_stands_at_the_top_in_a_sentence() -> None:
@@ -101,7 +101,7 @@ def test_the_verdict_stands_at_the_top_in_a_sentence() -> None:
     assert "Survived 6 evictions" in said
     assert (
         "It was evicted 6 times, 2 of them without notice, finished in attempt 7, and the result is"
-        " bit for bit that of an undisturbed run."
+        " bit for bit identical to the baseline's."
     ) in said
 
 
@@ -110,49 +110,62 @@ def test_a_failed_drill_says_in_its_sentence_what_went_wrong() -> None:
 
     assert "Did not survive 4 evictions" in said
     assert (
-        "It was evicted 4 times: it was still there when its grace period was over, and it started"
-        " over."
+        "It was evicted 4 times: it was still running after its grace period, and it started over."
     ) in said
-    assert "Did it leave before SIGKILL? 4 of 4 times it was still there" in said
+    assert "It was still running after its grace period. In 4 of 4 evictions it was" in said
 
 
 def test_a_queue_is_told_by_its_items() -> None:
-    assert "each of 2,000 items is there exactly once" in _read(page(queue_report())).text
-    assert "2 missing, 1 twice" in _read(page(queue_report(lost=2, doubled=1))).text
+    assert "each of 2,000 items was stored exactly once" in _read(page(queue_report())).text
+    assert "2 missing, 1 duplicate" in _read(page(queue_report(lost=2, doubled=1))).text
 
 
 def test_a_drill_in_which_too_little_landed_proves_nothing() -> None:
-    short = Verdict(code="inconclusive", ok=False, reason="Only 1 of 3 evictions landed.")
+    short = failed("conclusive", "Only 1 of 3 evictions landed.")
 
-    said = _read(page(report(leg([attempt(1)]), verdicts=(short,)))).text
+    said = _read(page(report(job_run([attempt(1)]), checks=(short,)))).text
 
-    assert "Nothing proved" in said
-    assert "too few evictions landed to tell" in said
+    assert "Inconclusive" in said
+    assert "the drill proves nothing either way" in said
 
 
-def test_a_command_that_fails_even_undisturbed_shows_what_it_printed_once() -> None:
+def test_a_warning_is_shown_as_such_and_the_job_still_survived() -> None:
+    reason = "It was killed. The job still finished with the same result as the baseline."
+    warned = Check(name="left-in-time", result=CheckResult.WARN, reason=reason)
+    good = training_report()
+
+    content = page(dataclasses.replace(good, checks=(*good.checks, warned)))
+
+    said = _read(content).text
+    assert "Survived 6 evictions with warnings" in said
+    assert "But it was still running after its grace period." in said
+    assert "! WARN" in said and reason in said
+    assert '<li class="warn">' in content
+
+
+def test_a_command_that_fails_in_the_baseline_shows_what_it_printed_once() -> None:
     content = page(crashed_report())
 
-    assert "Failed even undisturbed" in content
+    assert "Failed without any eviction" in content
     assert content.count("ModuleNotFoundError") == 1
-    assert "Attempt 7, exit code 1, as 6 before it" in content
+    assert "Attempt 7, exit code 1 (same as 6 earlier attempts)" in content
 
 
 def test_of_work_that_was_never_done_nobody_knows_how_much_was_lost() -> None:
-    undone = Verdict(code="not-finished", ok=False, reason="It hung.")
+    undone = failed("finished", "It hung.")
 
-    said = _read(page(report(leg([attempt(1)]), verdicts=(undone,)))).text
+    said = _read(page(report(job_run([attempt(1)]), checks=(undone,)))).text
 
-    assert "work lostnot knownit did not finish" in said
+    assert "work lostunknownit did not finish" in said
 
 
 def test_an_attempt_that_takes_all_the_width_has_its_words_on_its_bar() -> None:
-    assert "inside" in page(report(leg([attempt(1)])))
-    assert 'class="said inside' not in page(queue_report())
+    assert "inside" in page(report(job_run([attempt(1)])))
+    assert 'class="label inside' not in page(queue_report())
 
 
 def test_a_command_that_hangs_shows_what_it_printed_last() -> None:
-    hung = leg([attempt(1, output_tail="waiting for the lock")], end=LegEnd.TIMED_OUT)
+    hung = job_run([attempt(1, output_tail="waiting for the lock")], end=JobRunEnd.TIMED_OUT)
 
     assert "waiting for the lock" in page(report(hung))
 
@@ -160,9 +173,9 @@ def test_a_command_that_hangs_shows_what_it_printed_last() -> None:
 def test_every_question_has_its_answer_also_those_that_stay_open() -> None:
     said = _read(page(training_report())).text
 
-    assert "Did it finish? The job was complete." in said
-    assert "Is every item there? No file of rows." in said
-    assert "not judged" in said
+    assert "It finished. The job was complete." in said
+    assert "No item is missing. No file of rows." in said
+    assert "n/a" in said
 
 
 def test_every_eviction_has_its_row() -> None:
@@ -177,17 +190,17 @@ def test_every_eviction_has_its_row() -> None:
 
 def test_where_the_runs_went_apart_is_told_if_the_result_differs() -> None:
     apart = Divergence(step=412, leaf="exp_avg[3]", attempt=3, at_resume=False, batch_differs=True)
-    differs = Verdict(code="not-identical", ok=False, reason="It differs.")
+    differs = failed("identical", "It differs.")
 
-    told = page(report(leg([attempt(1)]), divergence=apart, verdicts=(differs,)))
-    same = page(report(leg([attempt(1)]), divergence=apart))
+    told = page(report(job_run([attempt(1)]), divergence=apart, checks=(differs,)))
+    same = page(report(job_run([attempt(1)]), divergence=apart))
 
     assert "step 412, exp_avg[3], after attempt 2; the batch differed" in told
     assert "exp_avg" not in same
 
 
 def test_prices_come_with_their_date_and_source() -> None:
-    prices = Prices(
+    prices = MachinePrices(
         machine="a3-highgpu-8g",
         location="europe-west4",
         on_demand=Decimal("87.832"),
@@ -199,26 +212,26 @@ def test_prices_come_with_their_date_and_source() -> None:
 
     said = _read(page(training_report(), prices=prices)).text.replace("\u00a0", " ")
 
-    assert "Prices of one a3-highgpu-8g in europe-west4 on 2026-10-01 (own contract)" in said
-    assert "EUR an hour" in said
+    assert "Prices for one a3-highgpu-8g in europe-west4 as of 2026-10-01 (own contract)" in said
+    assert "EUR per hour" in said
     assert "87.832" in said
-    assert "Prices of one g2-standard-4 in us-central1 on 2026-08-21" in _read(
+    assert "Prices for one g2-standard-4 in us-central1 as of 2026-08-21" in _read(
         page(training_report())
     ).text.replace("\u00a0", " ")
 
 
-def hostile_report() -> Report:
+def hostile_report() -> DrillReport:
     """A report in which everything that can come from outside is out to do harm."""
     calm = training_report()
-    assert calm.disturbed is not None
+    assert calm.evicted is not None
     attempts = [
         dataclasses.replace(one, output_tail=HOSTILE, ended=type(one.ended)("failed"))
-        for one in calm.disturbed.attempts
+        for one in calm.evicted.attempts
     ]
-    saves = [dataclasses.replace(one, path=HOSTILE) for one in calm.disturbed.saves]
+    saves = [dataclasses.replace(one, path=HOSTILE) for one in calm.evicted.saves]
     struck = [
         dataclasses.replace(one, process=HOSTILE, writing=(HOSTILE,), torn=(HOSTILE,))
-        for one in calm.disturbed.evictions
+        for one in calm.evicted.evictions
     ]
     [run] = calm.runs
     metrics = tuple(dataclasses.replace(one, name=HOSTILE) for one in run.metrics)
@@ -227,18 +240,18 @@ def hostile_report() -> Report:
         outlast_version=HOSTILE,
         command=("sh", "-c", HOSTILE),
         isolation=HOSTILE,
-        verdicts=(
-            Verdict(code=HOSTILE, ok=True, reason=HOSTILE),
-            Verdict(code="torn", ok=False, reason=f"`{HOSTILE}`"),
-            Verdict(code="not-identical", ok=False, reason=HOSTILE),
+        checks=(
+            passed(HOSTILE, HOSTILE),
+            failed("files-intact", f"`{HOSTILE}`"),
+            failed("identical", HOSTILE),
+            not_applicable(HOSTILE, HOSTILE),
         ),
-        not_judged=(NotJudged(code=HOSTILE, reason=HOSTILE),),
         comparisons=(Comparison(name=HOSTILE, how=HOSTILE, difference=HOSTILE),),
         divergence=Divergence(step=1, leaf=HOSTILE, attempt=2, at_resume=True, batch_differs=False),
         runs=(dataclasses.replace(run, folder=HOSTILE, metrics=metrics),),
         remarks=(HOSTILE,),
-        disturbed=dataclasses.replace(
-            calm.disturbed,
+        evicted=dataclasses.replace(
+            calm.evicted,
             name=HOSTILE,
             attempts=tuple(attempts),
             evictions=tuple(struck),
@@ -248,7 +261,7 @@ def hostile_report() -> Report:
 
 
 def test_nothing_from_outside_becomes_markup() -> None:
-    prices = Prices(
+    prices = MachinePrices(
         machine=HOSTILE,
         location=HOSTILE,
         on_demand=Decimal(2),
@@ -274,7 +287,7 @@ def test_metrics_that_are_no_numbers_are_not_drawn() -> None:
     [run] = calm.runs
     odd = [float("nan"), float("inf"), 1e300, -1e300, 0.0]
     metrics = tuple(
-        Point(seconds=0.0, step=step, attempt=1, name="loss", value=value)
+        ProgressPoint(seconds=0.0, step=step, attempt=1, name="loss", value=value)
         for step, value in enumerate(odd)
     )
 
@@ -286,13 +299,13 @@ def test_metrics_that_are_no_numbers_are_not_drawn() -> None:
 def test_metrics_none_of_which_can_be_drawn_are_said_to_be_so() -> None:
     calm = training_report(baseline_runs=())
     [run] = calm.runs
-    metrics = (Point(seconds=0.0, step=0, attempt=1, name="loss", value=float("nan")),)
+    metrics = (ProgressPoint(seconds=0.0, step=0, attempt=1, name="loss", value=float("nan")),)
 
     said = _read(
         page(dataclasses.replace(calm, runs=(dataclasses.replace(run, metrics=metrics),)))
     ).text
 
-    assert "No value of loss is a number that can be drawn." in said
+    assert "No value of loss can be drawn." in said
 
 
 def test_a_thousand_evictions_stay_below_a_megabyte_and_a_half() -> None:
@@ -304,12 +317,12 @@ def test_a_thousand_evictions_stay_below_a_megabyte_and_a_half() -> None:
 
 def test_workers_that_write_all_the_time_do_not_blow_up_the_page() -> None:
     busy = queue_report(50, 100)
-    assert busy.disturbed is not None
-    length = busy.disturbed.seconds
+    assert busy.evicted is not None
+    length = busy.evicted.seconds
     saves = tuple(Save(at_seconds=length * at / 20_000, path="r.db") for at in range(20_000))
 
     content = page(
-        dataclasses.replace(busy, disturbed=dataclasses.replace(busy.disturbed, saves=saves))
+        dataclasses.replace(busy, evicted=dataclasses.replace(busy.evicted, saves=saves))
     )
 
     assert len(content.encode()) < 1_500_000
@@ -318,7 +331,7 @@ def test_workers_that_write_all_the_time_do_not_blow_up_the_page() -> None:
 def test_more_than_a_page_can_hold_is_left_to_json() -> None:
     content = page(training_report(3200, steps=32_000))
 
-    assert "200 more are in the output of --format json." in content
+    assert "200 more are in the output of <code>--format json</code>." in content
     assert len(content.encode()) < 1_500_000
 
 
@@ -330,7 +343,7 @@ def test_writing_a_page_makes_the_folders_above_it_and_leaves_nothing_else(
     write_html(training_report(), path)
     write_html(crashed_report(), path)
 
-    assert "Failed even undisturbed" in path.read_text(encoding="utf-8")
+    assert "Failed without any eviction" in path.read_text(encoding="utf-8")
     assert [one.name for one in path.parent.iterdir()] == ["drill.html"]
 
 
@@ -344,7 +357,7 @@ def test_a_page_that_cannot_be_written_leaves_the_one_before(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(DrillError, match=r"could not be written: No space left on device\."):
+    with pytest.raises(DrillError, match=r"Could not write the report .*: No space left on"):
         write_html(training_report(), path)
 
     assert path.read_text() == "before"
@@ -354,9 +367,14 @@ def test_a_page_that_cannot_be_written_leaves_the_one_before(
 def test_a_page_below_a_file_is_refused_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(
-        DrillError, match=r"The page '.*drill\.html' could not be written"
-    ) as caught:
+    with pytest.raises(DrillError, match=r"Could not write the report '.*drill\.html'") as caught:
         write_html(training_report(), tmp_path / "file" / "drill.html")
 
-    assert caught.value.hint == "Name a file in a folder that can be written to."
+    assert caught.value.hint == "Use a path in a writable folder."
+
+
+def test_a_new_page_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "drill.html"
+    write_html(training_report(), path)
+
+    assert path.stat().st_mode & 0o777 == 0o600

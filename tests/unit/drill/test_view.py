@@ -12,38 +12,35 @@ from typing import TextIO
 
 import pytest
 
-from outlast.drill import events
-from outlast.drill.board import ASCII, UNICODE, Board, Glyphs
-from outlast.drill.records import Ended, Moment
-from outlast.drill.view import line_of, watching
-from tests.unit.drill.page_reports import attempt, eviction, leg
+from outlast.drills.live.board import ASCII, UNICODE, Glyphs, LiveBoard
+from outlast.drills.live.view import line_of, watching
+from outlast.drills.run import events
+from outlast.drills.run.records import AttemptEnd, EvictionMoment
+from tests.patience import PATIENCE_SECONDS
+from tests.unit.drill.page_reports import attempt, eviction, job_run
 
-EVICTED = attempt(1, ended_seconds=2.2, ended=Ended.EVICTED, exit_code=75, eviction=1)
+EVICTED = attempt(1, ended_seconds=2.2, ended=AttemptEnd.EVICTED, exit_code=75, eviction=1)
 NOTICE = events.EvictionSent(
-    leg="disturbed",
+    job_run="evicted",
     at_seconds=2.0,
     number=1,
     attempt=1,
     notice=True,
-    moment=Moment.ANY,
+    moment=EvictionMoment.ANY,
     overlap=False,
     grace_seconds=3.0,
 )
 STORY: tuple[events.DrillEvent, ...] = (
-    events.LegStarted(leg="disturbed", at_seconds=0.0, evictions_planned=2, expected_seconds=8.0),
-    events.AttemptStarted(leg="disturbed", at_seconds=0.0, attempt=1, worker=0),
-    events.AttemptReady(leg="disturbed", at_seconds=0.5, attempt=1),
-    events.SaveSeen(leg="disturbed", at_seconds=1.0, path="run/model.pt"),
-    NOTICE,
-    events.AttemptEnded(
-        leg="disturbed",
-        at_seconds=2.2,
-        attempt=EVICTED,
-        eviction=eviction(1),
-        replaced_in_seconds=0.1,
+    events.JobRunStarted(
+        job_run="evicted", at_seconds=0.0, evictions_planned=2, expected_seconds=8.0
     ),
-    events.AttemptStarted(leg="disturbed", at_seconds=2.5, attempt=2, worker=0),
-    events.AttemptReady(leg="disturbed", at_seconds=3.0, attempt=2),
+    events.AttemptStarted(job_run="evicted", at_seconds=0.0, attempt=1, worker=0),
+    events.AttemptReady(job_run="evicted", at_seconds=0.5, attempt=1),
+    events.SaveSeen(job_run="evicted", at_seconds=1.0, path="run/model.pt"),
+    NOTICE,
+    events.AttemptEnded(job_run="evicted", at_seconds=2.2, attempt=EVICTED, eviction=eviction(1)),
+    events.AttemptStarted(job_run="evicted", at_seconds=2.5, attempt=2, worker=0),
+    events.AttemptReady(job_run="evicted", at_seconds=3.0, attempt=2),
 )
 
 
@@ -55,7 +52,7 @@ def _text(
     rows: int = 24,
     glyphs: Glyphs = UNICODE,
 ) -> list[str]:
-    board = Board()
+    board = LiveBoard()
     for event in story:
         board.apply(event)
     lines = board.lines(now=now, width=width, rows=rows, glyphs=glyphs)
@@ -68,12 +65,12 @@ def test_attempts_are_bars_with_their_saves_and_evictions() -> None:
     assert first.split()[0] == "1"
     assert "━╋━" in first
     assert "━▼" in first
-    assert first.endswith("left after 0.20 s, exit 75")
+    assert first.endswith("exited after 0.20 s, code 75")
     assert second.index("╌") > first.index("▼")
     assert second.endswith("running 2.5 s")
 
 
-def test_progress_is_the_work_done_of_what_the_undisturbed_run_took() -> None:
+def test_progress_is_the_work_done_of_what_the_baseline_run_took() -> None:
     title, meter, counts, *_ = _text(STORY, now=5.0)
 
     # 1.5 s in the first attempt, 2 s in the second so far.
@@ -82,43 +79,37 @@ def test_progress_is_the_work_done_of_what_the_undisturbed_run_took() -> None:
     assert counts == "evictions  1 of 2   saves 1  run/model.pt"
 
 
-def test_a_run_that_takes_longer_than_undisturbed_promises_nothing() -> None:
+def test_a_run_that_takes_longer_than_baseline_promises_nothing() -> None:
     title, meter, *_ = _text(STORY, now=60.0)
 
-    assert title.endswith("longer than undisturbed")
+    assert title.endswith("longer than the baseline")
     assert meter.endswith("100%")
 
 
-def test_an_attempt_that_was_told_to_stop_shows_how_long_it_has() -> None:
+def test_an_attempt_that_was_evicted_shows_how_long_it_has() -> None:
     *_, last = _text(STORY[:5], now=2.5)
 
-    assert last.endswith("told to stop, 2.5 s left")
+    assert last.endswith("SIGTERM sent, 2.5 s left")
 
 
 def test_a_kill_without_notice_has_a_sign_of_its_own() -> None:
     kill = events.EvictionSent(
-        leg="disturbed",
+        job_run="evicted",
         at_seconds=2.0,
         number=1,
         attempt=1,
         notice=False,
-        moment=Moment.SAVE,
+        moment=EvictionMoment.SAVE,
         overlap=False,
         grace_seconds=0.0,
     )
-    gone = eviction(1, notice=False, killed=True, moment=Moment.SAVE, hit=True)
-    end = events.AttemptEnded(
-        leg="disturbed",
-        at_seconds=2.0,
-        attempt=EVICTED,
-        eviction=gone,
-        replaced_in_seconds=0.1,
-    )
+    gone = eviction(1, notice=False, killed=True, moment=EvictionMoment.SAVE, hit=True)
+    end = events.AttemptEnded(job_run="evicted", at_seconds=2.0, attempt=EVICTED, eviction=gone)
 
     *_, last = _text((*STORY[:4], kill, end), now=2.1)
 
     assert "✗" in last
-    assert last.endswith("no notice in a save")
+    assert last.endswith("no notice during a save")
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
@@ -130,7 +121,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_only_the_newest_attempts_are_shown_where_rows_are_few() -> None:
     starts = (
-        events.AttemptStarted(leg="d", at_seconds=float(number), attempt=number, worker=0)
+        events.AttemptStarted(job_run="d", at_seconds=float(number), attempt=number, worker=0)
         for number in range(1, 51)
     )
 
@@ -148,7 +139,7 @@ def test_a_terminal_without_unicode_gets_plain_letters() -> None:
 
 
 def test_a_file_name_cannot_act_on_the_terminal() -> None:
-    evil = events.SaveSeen(leg="d", at_seconds=1.2, path="a\x1b]0;pwned\x07\x1b[2Jb")
+    evil = events.SaveSeen(job_run="d", at_seconds=1.2, path="a\x1b]0;pwned\x07\x1b[2Jb")
 
     lines = _text((*STORY[:4], evil), now=1.3)
 
@@ -157,26 +148,26 @@ def test_a_file_name_cannot_act_on_the_terminal() -> None:
 
 
 def test_the_next_leg_begins_with_an_empty_board() -> None:
-    again = events.LegStarted(
-        leg="disturbed-2", at_seconds=0.0, evictions_planned=0, expected_seconds=None
+    again = events.JobRunStarted(
+        job_run="evicted-2", at_seconds=0.0, evictions_planned=0, expected_seconds=None
     )
 
-    assert _text((*STORY, again), now=0.0) == ["undisturbed run  0.0 s", "saves      0", ""]
+    assert _text((*STORY, again), now=0.0) == ["baseline run  0.0 s", "saves      0", ""]
 
 
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        (STORY[0], "[disturbed   0.0 s] running with 2 evictions ..."),
-        (NOTICE, "[disturbed   2.0 s] eviction 1 of attempt 1: SIGTERM"),
-        (STORY[5], "[disturbed   2.2 s] attempt 1 left after 0.20 s, exit 75"),
+        (STORY[0], "[evicted   0.0 s] running with 2 evictions ..."),
+        (NOTICE, "[evicted   2.0 s] eviction 1 of attempt 1: SIGTERM"),
+        (STORY[5], "[evicted   2.2 s] attempt 1 exited after 0.20 s, code 75"),
         (
-            events.LegFinished(leg="disturbed", at_seconds=9.0, record=leg([attempt(1)])),
-            "[disturbed   9.0 s] complete, 0 saves",
+            events.JobRunFinished(job_run="evicted", at_seconds=9.0, record=job_run([attempt(1)])),
+            "[evicted   9.0 s] complete, 0 saves",
         ),
         (STORY[2], None),
     ],
-    ids=["leg", "eviction", "left", "end", "ready"],
+    ids=["run", "eviction", "left", "end", "ready"],
 )
 def test_a_log_has_a_line_for_what_counts(event: events.DrillEvent, said: str | None) -> None:
     assert line_of(event) == said
@@ -213,8 +204,8 @@ def test_a_closed_stderr_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 PROGRAM = """\
 import sys
 from datetime import timedelta
-from outlast.drill.rehearsal import drill
-from outlast.drill.view import watching
+from outlast.drills.rehearsal import drill
+from outlast.drills.live.view import watching
 
 SCRIPT = (
     "import signal, sys, time\\n"
@@ -231,12 +222,11 @@ print("over")
 """
 
 
-@pytest.mark.timeout(60)
 def test_on_a_terminal_a_drill_is_drawn_and_the_cursor_comes_back() -> None:
     output, code = _on_terminal([sys.executable, "-c", PROGRAM])
 
     assert code == 0, output
-    assert "undisturbed run" in output
+    assert "baseline run" in output
     assert "run with evictions" in output
     assert "━" in output
     assert "baseline: complete after" in output
@@ -303,7 +293,7 @@ def _on_terminal(command: list[str], **environ: str) -> tuple[str, int]:
         os.close(theirs)
     written = b""
     try:
-        while select.select([ours], [], [], 45)[0]:
+        while select.select([ours], [], [], PATIENCE_SECONDS)[0]:
             # Linux says EIO where others say nothing once the other end is closed.
             data = b""
             with contextlib.suppress(OSError):
@@ -315,6 +305,6 @@ def _on_terminal(command: list[str], **environ: str) -> tuple[str, int]:
         os.close(ours)
         if process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(PATIENCE_SECONDS)
             process.kill()
     return written.decode(), process.wait()

@@ -9,8 +9,8 @@ from outlast.interruption.expiry import (
     explicit_expiry,
     is_credible,
 )
-from outlast.interruption.guard_settings import GuardSettings
 from outlast.interruption.machine import seconds_since_boot
+from outlast.interruption.settings import GuardSettings
 
 
 def settings_expiring_in(seconds: float) -> GuardSettings:
@@ -33,7 +33,7 @@ def test_an_expiry_long_past_is_refused_since_the_machine_still_runs() -> None:
     with pytest.raises(SettingError, match=r"OUTLAST_EXPIRES_AT.*passed 60\.0 min ago") as caught:
         explicit_expiry(settings_expiring_in(-3600))
 
-    assert caught.value.hint == "Set it anew at each start, or leave it out."
+    assert caught.value.hint == "Set it again at each start, or leave it unset."
 
 
 def test_a_maximum_run_duration_counts_from_boot_less_a_margin() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 import outlast
 from outlast.errors import SettingError
-from outlast.interruption.guard_settings import GuardSettings
 from outlast.interruption.machine import google_metadata_host
+from outlast.interruption.settings import GuardSettings
 
 
 def test_without_settings_there_are_sensible_defaults() -> None:
@@ -58,24 +58,24 @@ def test_an_expiry_is_read_from_rfc_3339_or_unix_seconds(text: str) -> None:
         ("OUTLAST_GRACE_SECONDS", "0", "above 0"),
         ("OUTLAST_GRACE_SECONDS", "soon", "without a unit"),
         ("OUTLAST_GRACE_SECONDS", "25s", "without a unit"),
-        ("OUTLAST_GRACE_SECONDS", "nan", "up to 100,000,000"),
-        ("OUTLAST_GRACE_SECONDS", "inf", "up to 100,000,000"),
-        ("OUTLAST_RESERVE_SECONDS", "-1", "from 0"),
+        ("OUTLAST_GRACE_SECONDS", "nan", "at most 100,000,000"),
+        ("OUTLAST_GRACE_SECONDS", "inf", "at most 100,000,000"),
+        ("OUTLAST_RESERVE_SECONDS", "-1", "at least 0"),
         ("OUTLAST_EXIT_CODE", "256", "from 0 to 255"),
         ("OUTLAST_EXIT_CODE", "-1", "from 0 to 255"),
         ("OUTLAST_EXIT_CODE", "ok", "from 0 to 255"),
         ("OUTLAST_SIGNALS", "SIGTERM,SIGFOO", "'SIGFOO' is not the name"),
         ("OUTLAST_SIGNALS", "99", "'99' is not the name"),
-        ("OUTLAST_SIGNALS", "SIGKILL", "SIGKILL cannot be caught"),
-        ("OUTLAST_SIGNALS", "SIGSEGV", "is no notice"),
-        ("OUTLAST_EXPIRES_AT", "tomorrow", "cannot be read as a point in time"),
+        ("OUTLAST_SIGNALS", "SIGKILL", "No process can catch SIGKILL"),
+        ("OUTLAST_SIGNALS", "SIGSEGV", "cannot be a notice"),
+        ("OUTLAST_EXPIRES_AT", "tomorrow", "Expected a date and time"),
         ("OUTLAST_EXPIRES_AT", "2026-11-15T18:30:00", "no time zone"),
-        ("OUTLAST_EXPIRES_AT", "2026-13-45T99:00:00Z", "cannot be read"),
-        ("OUTLAST_EXPIRES_AT", "9" * 30, "cannot be read"),
+        ("OUTLAST_EXPIRES_AT", "2026-13-45T99:00:00Z", "Expected a date and time"),
+        ("OUTLAST_EXPIRES_AT", "9" * 30, "Expected a date and time"),
         ("OUTLAST_EXPIRES_AT", "9999-12-31T23:59:59-12:00", "out of range"),
         ("OUTLAST_MAX_RUN_SECONDS", "0", "above 0"),
-        ("OUTLAST_NODE_NAME", "../secrets", "small letters"),
-        ("GCE_METADATA_HOST", "evil/path", "host is expected"),
+        ("OUTLAST_NODE_NAME", "../secrets", "lowercase letters"),
+        ("GCE_METADATA_HOST", "evil/path", "Expected a host"),
     ],
 )
 def test_a_bad_variable_is_refused_by_name_before_any_work(
@@ -96,11 +96,11 @@ def test_a_bad_variable_is_refused_by_name_before_any_work(
     [
         ({"grace_seconds": -3}, "keyword grace_seconds is -3"),
         ({"grace_seconds": True}, "keyword grace_seconds is True"),
-        ({"grace_seconds": 10**400}, "up to 100,000,000"),
+        ({"grace_seconds": 10**400}, "at most 100,000,000"),
         ({"exit_code": 1.5}, "keyword exit_code is 1.5"),
         ({"signals": ["SIGFOO"]}, "keyword signals"),
         ({"signals": [None]}, "None is not the name"),
-        ({"expires_at": 5}, "point in time is expected"),
+        ({"expires_at": 5}, "Expected a date and time"),
     ],
 )
 def test_a_bad_keyword_is_refused_by_name(keywords: dict[str, object], complaint: str) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from outlast.interruption import node
 from outlast.interruption.node import ANNOTATION, NodeExpiryLookup, expiry_of
+from tests.patience import PATIENCE_SECONDS
 from tests.stubs.kubernetes import ApiServer, make_certificate, node_with
 
 EXPIRY = datetime(2026, 11, 22, 18, 30, tzinfo=UTC)
-PATIENCE_SECONDS = 5.0
 
 
 def ask(api: ApiServer) -> list[datetime]:
@@ -82,6 +82,19 @@ def test_a_pod_without_a_service_account_does_not_know(tmp_path: Path) -> None:
     lookup.close()
 
     assert answers == []
+
+
+@pytest.mark.needs("openssl")
+def test_a_malformed_token_is_neither_sent_nor_logged(
+    api: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    (api.service_account / "token").write_text("Zq7xW9kPv3\r\nX-Other: LmT2secret\n")
+
+    assert ask(api) == []
+    assert api.seen == []
+    assert "malformed" in caplog.text
+    assert "Zq7xW9kPv3" not in caplog.text and "LmT2secret" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,6 @@ def test_the_time_of_a_run_is_told_in_full() -> None:
     assert summary.step_seconds == pytest.approx(1.0)
     assert summary.useful_seconds == pytest.approx(200)
     assert summary.goodput == pytest.approx(200 / 303)
-    assert summary.save_overhead == pytest.approx(3 / 269)
     assert summary.attempts[1].grace == Grace(used_seconds=6, given_seconds=15)
     assert summary.attempts[0].grace is None
 
@@ -173,10 +172,8 @@ def test_the_saves_of_a_run_are_told_in_full() -> None:
     summary = summarise(RUN)
 
     assert summary.saves == 3
-    assert summary.stall_seconds_total == 3
     assert (summary.stall_seconds, summary.save_seconds, summary.resume_seconds) == (1, 2, 2)
-    assert (summary.bytes_total, summary.bytes_written) == (1000, 300)
-    assert summary.bytes_per_second == 50
+    assert summary.bytes_total == 1000
 
 
 def test_nothing_at_all_is_a_summary_too() -> None:
@@ -186,7 +183,6 @@ def test_nothing_at_all_is_a_summary_too() -> None:
         assert not summary.finished
         assert summary.goodput is None
         assert summary.step_seconds is None
-        assert summary.save_overhead is None
         assert summary.steps_done == 0
 
 
@@ -354,7 +350,7 @@ def test_what_is_unknown_missing_or_garbled_is_counted_and_does_no_harm() -> Non
     summary = summarise([record(1, *events, garbled=2)])
 
     assert summary.attempts[0].last_step == 6
-    assert (summary.saves_failed, summary.events_dropped, summary.lines_garbled) == (1, 4, 2)
+    assert (summary.events_dropped, summary.lines_garbled) == (4, 2)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +371,7 @@ def test_a_line_whose_numbers_cannot_be_counts_as_garbled(odd: Event) -> None:
 
     assert summary.lines_garbled == 2
     assert summary.attempts[0].last_step == 6
-    assert (summary.stall_seconds_total, summary.events_dropped) == (0, 0)
+    assert (summary.saves, summary.stall_seconds, summary.events_dropped) == (0, None, 0)
 
 
 def test_an_attempt_whose_start_is_garbled_loses_no_more_than_is_known() -> None:

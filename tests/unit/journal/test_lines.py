@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pytest
 
+from outlast.journal.attempt import plausible
 from outlast.journal.events import (
     KINDS,
     AttemptStarted,
+    CheckpointGivenUp,
     Dropped,
     Event,
     Failed,
@@ -31,6 +33,7 @@ from outlast.journal.events import (
     Scalar,
 )
 from outlast.journal.lines import (
+    NUMBER_MAX,
     TEXT_CHARACTERS_MAX,
     Segment,
     decode,
@@ -38,6 +41,7 @@ from outlast.journal.lines import (
     encode,
     encode_segment,
 )
+from outlast.journal.reader import AttemptRecord
 
 AT = datetime(2026, 8, 21, 10, 30, 0, 123456, tzinfo=UTC)
 
@@ -59,6 +63,7 @@ EVENTS: list[Event] = [
         at=AT, step=320, stall_seconds=0.1, seconds=2.0, bytes_total=100, bytes_new=5, final=True
     ),
     SaveFailed(at=AT, step=330, error="No space left on device"),
+    CheckpointGivenUp(at=AT, step=330, checkpoint="manifests/1.json", reason="No space left"),
     NoticeArrived(at=AT, source="signal", reason="SIGTERM", seconds_left=13.0),
     FinalDecision(at=AT, step=331, choice=FinalChoice.STAGED, numbers={"seconds_left": math.inf}),
     Interrupted(at=AT, step=331, reason="SIGTERM"),
@@ -132,6 +137,60 @@ def test_a_long_text_is_cut() -> None:
 
     assert isinstance(found, SaveFailed)
     assert found.error == "x" * TEXT_CHARACTERS_MAX
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Failed(at=AT, step=7, error="ValueError: no answer from redis://:Zq7xW9kPv3@host"),
+        SaveFailed(at=AT, step=7, error="x" * 3990 + " token=Zq7xW9kPv3"),
+        NoticeArrived(at=AT, source="url", reason="password=Zq7xW9kPv3", seconds_left=1.0),
+        Resumed(
+            at=AT,
+            step=7,
+            seconds=1.0,
+            bytes_read=1,
+            passed_over=(PassedOver(checkpoint="7", reason="https://Zq7xW9kPv3@host"),),
+        ),
+        Other(at=AT, name="new", extra={"deep": [{"url": "redis://u:Zq7xW9kPv3@host"}]}),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_no_secret_is_written_down(event: Event) -> None:
+    line = encode(event)
+
+    assert b"Zq7x" not in line
+    assert encode(decode(line)) == line
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_date_that_does_not_exist_in_utc_is_garbled(at: str) -> None:
+    line = json.dumps({"kind": "progress", "at": at, "step": 1}).encode()
+
+    with pytest.raises(ValueError, match="out of range"):
+        decode(line)
+    assert decode_lines(line) == (None, (), 1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "read"),
+    [("1e308", 1e18), ("-1e308", -1e18), ("1e19", 1e18), ("9" * 400, 1e18), ("1e18", 1e18)],
+)
+def test_a_number_that_would_overflow_the_figures_is_bounded(seconds: str, read: float) -> None:
+    line = encode(Resumed(at=AT, step=3, seconds=1.5, bytes_read=1))
+
+    found = decode(line.replace(b"1.5", seconds.encode()))
+
+    assert found == Resumed(at=AT, step=3, seconds=read, bytes_read=1)
+    assert plausible(AttemptRecord(attempt=1, events=(found,))).garbled == 1
+
+
+def test_a_number_too_small_to_divide_by_is_zero() -> None:
+    line = encode(Resumed(at=AT, step=3, seconds=1.5, bytes_read=1))
+
+    assert decode(line.replace(b"1.5", b"1e-320")) == Resumed(
+        at=AT, step=3, seconds=0.0, bytes_read=1
+    )
 
 
 # Other versions
@@ -212,7 +271,10 @@ def test_a_huge_number_is_no_obstacle() -> None:
     line = json.loads(encode(EVENTS[2]))
     line["seconds"] = 10**400
 
-    assert isinstance(decode(json.dumps(line).encode()), Other)
+    found = decode(json.dumps(line).encode())
+
+    assert isinstance(found, Resumed)
+    assert found.seconds == NUMBER_MAX
 
 
 def test_any_bytes_at_all_can_be_read() -> None:

@@ -9,7 +9,7 @@ import sys
 
 from outlast.journal.events import Metrics, Scalar, utc_now
 from outlast.journal.writer import JournalWriter
-from outlast.storage.local import Commit, LocalStore
+from outlast.storage.local.store import Commit, LocalStore
 
 
 def main(folder: str, commit: str, attempt: str, writer: str) -> None:

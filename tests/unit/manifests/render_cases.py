@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from outlast.capacity.workload import Workload
+from outlast.capacity.workload.file import Workload
 from outlast.manifests.render import RenderedFile, render
 
 MINIMAL = """\
@@ -93,7 +93,7 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
     "batch": (BATCH, {}),
     "batch-kueue": (BATCH, KUEUE),
     "batch-endless": (BATCH, {"endless": "true", "work": ""}),
-    "batch-pubsub": (BATCH, {"queue": "pubsub://lab/items?subscription=workers"}),
+    "batch-pubsub": (BATCH, {"queue": "pubsub://lab-project/items?subscription=workers"}),
     "serving": (SERVING, {}),
     "serving-spot": (SERVING, {"tier": "spot"}),
     "serving-hybrid": (SERVING, {"tier": "hybrid"}),

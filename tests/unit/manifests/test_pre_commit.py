@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.unit.manifests.lint.linted import SPOT_JOB
@@ -19,7 +18,6 @@ def hook() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.timeout(60)
 def test_the_hook_fails_on_a_finding_and_passes_without_one(tmp_path: Path) -> None:
     program, *words = str(hook()["entry"]).split()
     command = [str(Path(sys.executable).parent / program), *words, *hook()["args"]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli.settings import ALL_SETTINGS
+from outlast.cli.operate.settings import ALL_SETTINGS
 from outlast.manifests.render import RenderError, render
 from outlast.worker.settings import QUEUE_URL, SINK_URL
 from tests.unit.manifests.render_cases import (
@@ -57,14 +57,16 @@ def test_checkpoints_outlive_the_node(name: str) -> None:
     url = rendering.env.get("OUTLAST_RUN_URL")
     kinds = {key for volume in rendering.pod.get("volumes", []) for key in volume} - {"name"}
     assert "hostPath" not in kinds
-    memory = [v["emptyDir"]["medium"] for v in rendering.pod.get("volumes", []) if "emptyDir" in v]
-    assert set(memory) <= {"Memory"}
     if url is None:
         assert name.startswith(("serving", "batch"))
     elif not url.startswith("gs://"):
-        mounts = [mount["mountPath"] for mount in rendering.container["volumeMounts"]]
-        assert any(f"{url}/".startswith(f"{mount}/") for mount in mounts)
-        assert kinds & {"csi", "persistentVolumeClaim"}
+        volumes = {volume["name"]: volume for volume in rendering.pod["volumes"]}
+        [holding] = [
+            volumes[mount["name"]]
+            for mount in rendering.container["volumeMounts"]
+            if f"{url}/".startswith(f"{mount['mountPath']}/")
+        ]
+        assert holding.keys() & {"csi", "persistentVolumeClaim"}
 
 
 def test_fuse_is_annotated_on_the_pod_and_has_time_to_flush() -> None:
@@ -73,10 +75,11 @@ def test_fuse_is_annotated_on_the_pod_and_has_time_to_flush() -> None:
     template = rendering.templates[0]
     assert template["metadata"]["annotations"] == {"gke-gcsfuse/volumes": "true"}
     assert "annotations" not in rendering.one("Job")["metadata"]
-    [volume] = rendering.pod["volumes"]
+    volume = rendering.pod["volumes"][0]
     assert volume["csi"]["driver"] == "gcsfuse.csi.storage.gke.io"
     assert volume["csi"]["volumeAttributes"]["bucketName"] == "lab-runs"
-    assert rendering.env["OUTLAST_RUN_URL"] == "/data/tiny-gpt"
+    assert "only-dir=tiny-gpt" in volume["csi"]["volumeAttributes"]["mountOptions"].split(",")
+    assert rendering.env["OUTLAST_RUN_URL"] == "/data"
     grace = rendering.pod["terminationGracePeriodSeconds"]
     assert (grace, rendering.env["OUTLAST_GRACE_SECONDS"]) == (15, "12")
 
@@ -89,9 +92,9 @@ def test_a_claim_is_made_mounted_and_used() -> None:
     claim = rendering.one("PersistentVolumeClaim")
     assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "50Gi"
-    [volume] = rendering.pod["volumes"]
+    volume = rendering.pod["volumes"][0]
     assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-    [mount] = rendering.container["volumeMounts"]
+    mount = rendering.container["volumeMounts"][0]
     assert mount["mountPath"] == "/mnt/runs"
     assert rendering.env["OUTLAST_RUN_URL"] == "/mnt/runs/tiny"
 
@@ -100,7 +103,7 @@ def test_a_claim_that_exists_is_used_as_it_is() -> None:
     rendering = rendered(checkpoint__url="file:///mnt/runs", storage__claim="ours")
 
     assert rendering.all("PersistentVolumeClaim") == []
-    [volume] = rendering.pod["volumes"]
+    volume = rendering.pod["volumes"][0]
     assert volume["persistentVolumeClaim"]["claimName"] == "ours"
 
 
@@ -202,13 +205,16 @@ def test_no_file_asks_to_be_ignored(name: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"checkpoint": "", "tier": "spot"}, "'tiny-gpt' cannot resume, and on 'spot'"),
-        ({"resumable": "false", "tier": "hybrid"}, "cannot resume, and on 'hybrid'"),
-        ({"interruptible": "false", "tier": "spot"}, "is not interruptible, and 'spot' nodes"),
-        ({"tier": "spot", "grace": "25s"}, "A grace of 25 s is not given on Spot"),
+        ({"checkpoint": "", "tier": "spot"}, "'tiny-gpt' cannot resume, so on tier 'spot'"),
+        ({"resumable": "false", "tier": "hybrid"}, "cannot resume, so on tier 'hybrid'"),
+        (
+            {"interruptible": "false", "tier": "spot"},
+            "is not interruptible, but nodes of tier 'spot'",
+        ),
+        ({"tier": "spot", "grace": "25s"}, "A grace period of 25 s is not possible on Spot"),
         (
             {"resumable": "false", "tier": "flex-start", "max_run": "1d"},
-            "needs 38 h and cannot resume, and a flex-start node lives 24 h",
+            "needs 38 h and cannot resume, but a flex-start node lives only 24 h",
         ),
         (
             {
@@ -221,7 +227,10 @@ def test_no_file_asks_to_be_ignored(name: str) -> None:
             },
             "needs 100 h and cannot resume",
         ),
-        ({"storage.kind": "fuse", "grace": "5s"}, "A grace of 5 s leaves the process 2 s"),
+        (
+            {"storage.kind": "fuse", "grace": "5s"},
+            "A grace period of 5 s leaves the process only 2 s",
+        ),
     ],
 )
 def test_what_would_lose_work_is_refused(overrides: dict[str, str], words: str) -> None:

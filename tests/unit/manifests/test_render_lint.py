@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.configuration import LintOptions
 from outlast.manifests.linting import lint
 from outlast.manifests.render import as_stream, write_files
 from tests.unit.manifests.render_cases import CASES, case
@@ -14,7 +14,7 @@ from tests.unit.manifests.render_cases import CASES, case
 def test_what_is_rendered_is_clean(name: str, tmp_path: Path) -> None:
     write_files(case(name).files, tmp_path)
 
-    report = lint(tmp_path, options=Options(is_autopilot=True if "autopilot" in name else None))
+    report = lint(tmp_path, options=LintOptions(is_autopilot=True if "autopilot" in name else None))
 
     assert [f"{one.code} {one.message}" for one in report.findings] == []
 

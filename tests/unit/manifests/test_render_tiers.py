@@ -6,7 +6,7 @@ import pytest
 
 from outlast.capacity.vocabulary import Tier
 from outlast.interruption.node import ANNOTATION
-from outlast.manifests.render.settled import settle
+from outlast.manifests.render.resolved import resolve_workload
 from tests.unit.manifests.render_cases import (
     CASES,
     MINIMAL,
@@ -21,13 +21,15 @@ SPOT_KEY = "cloud.google.com/gke-spot"
 @pytest.mark.parametrize("name", CASES)
 def test_tolerations_are_the_taints_of_the_pool_and_no_others(name: str) -> None:
     text, overrides = CASES[name]
-    settled = settle(workload(text, **{k.replace(".", "__"): v for k, v in overrides.items()}))
+    resolved = resolve_workload(
+        workload(text, **{k.replace(".", "__"): v for k, v in overrides.items()})
+    )
 
     tolerations = case(name).pod.get("tolerations", [])
 
-    taints = settled.pool.taints if settled.pool else ()
+    taints = resolved.pool.taints if resolved.pool else ()
     expected = {(t.key, t.value, str(t.effect)) for t in taints}
-    if settled.is_queued:
+    if resolved.is_queued:
         expected.add(("cloud.google.com/gke-queued", "true", "NoSchedule"))
     assert {(t["key"], t["value"], t["effect"]) for t in tolerations} == expected
     assert all(t["operator"] == "Equal" for t in tolerations)
@@ -129,11 +131,13 @@ def test_autopilot_gets_no_pools_and_no_tolerations(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_exceeds_what_a_reclaimed_node_gives(name: str) -> None:
     text, overrides = CASES[name]
-    settled = settle(workload(text, **{k.replace(".", "__"): v for k, v in overrides.items()}))
+    resolved = resolve_workload(
+        workload(text, **{k.replace(".", "__"): v for k, v in overrides.items()})
+    )
 
     grace = case(name).pod["terminationGracePeriodSeconds"]
 
-    if settled.can_be_reclaimed:
+    if resolved.can_be_reclaimed:
         assert grace <= (105 if "window" in name else 15)
 
 
@@ -176,7 +180,7 @@ def test_a_pool_that_exists_is_not_created() -> None:
 
 
 def test_automatic_means_by_the_rules() -> None:
-    assert settle(workload()).tier is Tier.SPOT
-    assert settle(workload(deadline="72h")).tier is Tier.HYBRID
-    assert settle(workload(deadline="72h")).workload.deadline == timedelta(hours=72)
+    assert resolve_workload(workload()).tier is Tier.SPOT
+    assert resolve_workload(workload(deadline="72h")).tier is Tier.HYBRID
+    assert resolve_workload(workload(deadline="72h")).workload.deadline == timedelta(hours=72)
     assert MINIMAL.count("\n") <= 10

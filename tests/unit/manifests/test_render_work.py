@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from outlast.manifests.render.settled import INTERRUPTED_CODE
+from outlast.manifests.conventions import INTERRUPTED_CODE
 from tests.unit.manifests.render_cases import (
     BATCH,
     CASES,

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet  # type: ignore[import-untyped]  # it has no types
 
+from outlast.errors import MissingExtra
 from outlast.results import Result
 from outlast.results.export import ExportFailed, export
-from outlast.storage.errors import MissingExtra
 from outlast.testing import MemorySink
 from tests.programs import python
 
@@ -146,10 +146,10 @@ def test_an_export_that_is_killed_leaves_the_file_as_it_was(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["results.csv", "results", "jsonl"])
 def test_another_kind_of_file_is_refused(sink: MemorySink, tmp_path: Path, name: str) -> None:
-    with pytest.raises(ExportFailed, match=f"cannot be written as '{name}'") as caught:
+    with pytest.raises(ExportFailed, match=f"Unsupported export format: '{name}'") as caught:
         export(sink, tmp_path / name)
 
-    assert caught.value.hint == "Use a name that ends in .jsonl or .parquet."
+    assert caught.value.hint == "Use a file name ending in .jsonl or .parquet."
 
 
 def test_a_folder_that_is_not_there_is_named(sink: MemorySink, tmp_path: Path) -> None:
@@ -183,14 +183,18 @@ def test_a_full_disk_leaves_the_file_as_it_was(tiny_volume: Path, name: str) -> 
     assert files_in(tiny_volume) == [name]
 
 
-def test_a_new_file_can_be_read_by_whom_the_system_allows(sink: MemorySink, tmp_path: Path) -> None:
-    before = os.umask(0o027)
+@pytest.mark.parametrize(("share", "mode"), [("none", 0o600), ("group", 0o660)])
+def test_a_new_file_is_private_unless_files_are_shared(
+    share: str, mode: int, sink: MemorySink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTLAST_SHARE", share)
+    before = os.umask(0)
     try:
         export(sink, tmp_path / "results.jsonl")
     finally:
         os.umask(before)
 
-    assert stat.S_IMODE((tmp_path / "results.jsonl").stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "results.jsonl").stat().st_mode) == mode
 
 
 def test_a_missing_package_is_named_with_its_extra(

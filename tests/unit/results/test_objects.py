@@ -1,4 +1,4 @@
-"""Results as objects: safe names, the largest token counts, and nothing else is needed."""
+"""Results as objects: safe names that tell which result counts, and nothing else is needed."""
 
 import multiprocessing
 import threading
@@ -14,7 +14,7 @@ from outlast.results import Result, ResultDamaged, SinkUnavailable, SinkUrlError
 from outlast.results.object_names import name_of, parse_name
 from outlast.results.objects import ObjectSink
 from outlast.storage.memory import MemoryStore
-from outlast.storage.names import check_name
+from outlast.storage.protocol import check_name
 from tests.servers.faults import answering
 
 # Surrogates and NUL cannot be in a key.
@@ -23,7 +23,10 @@ KEYS = st.text(CHARACTERS, min_size=1, max_size=512)
 
 
 def files_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+    """The results in a folder, without what is noted about runs."""
+    return sorted(
+        path for path in folder.rglob("*") if path.is_file() and path.parent.name != "epochs"
+    )
 
 
 def results(*keys: str, text: str = "1") -> list[Result]:
@@ -33,9 +36,17 @@ def results(*keys: str, text: str = "1") -> list[Result]:
 # Names
 
 
-@given(key=KEYS, token=st.integers(0, 2**63 - 1), version=st.text(CHARACTERS))
-def test_any_key_has_a_name_that_every_store_takes(key: str, token: int, version: str) -> None:
-    name = name_of(key, token=token, version=version)
+@given(
+    key=KEYS,
+    epoch=st.integers(0, 10**10 - 1),
+    token=st.integers(0, 2**63 - 1),
+    queue=st.text(CHARACTERS),
+    version=st.text(CHARACTERS),
+)
+def test_any_key_has_a_name_that_every_store_takes(
+    key: str, epoch: int, token: int, queue: str, version: str
+) -> None:
+    name = name_of(key, epoch=epoch, token=token, queue=queue, version=version)
 
     check_name(name.text)
     assert len(name.text) < 200
@@ -60,11 +71,21 @@ def test_two_keys_never_share_a_name(one: str, other: str) -> None:
 )
 def test_a_key_can_be_read_in_its_name(key: str, encoded: str) -> None:
     assert encode_key(key) == encoded
-    assert name_of(key, token=1, version="v1").key == key
+    assert name_of(key, epoch=1, token=1, queue="one", version="v1").key == key
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a/3f/x", "a/3f/x.1.y.jsonl", "x.jsonl", "a/3f/" + "x" * 9, "g/3f/x"]
+    "text",
+    [
+        "",
+        "a/3f/x",
+        "a/3f/x.1.y.jsonl",
+        "x.jsonl",
+        "a/3f/" + "x" * 9,
+        "g/3f/x",
+        f"a/3f/x.{1:010}-{1:019}.{1:016x}.jsonl",
+        f"a/3f/x.{1:019}-{1:012x}.{1:016x}.jsonl",
+    ],
 )
 def test_what_is_not_ours_is_not_taken_for_a_result(text: str) -> None:
     assert parse_name(text) is None
@@ -76,12 +97,52 @@ def test_what_is_not_ours_is_not_taken_for_a_result(text: str) -> None:
 def test_a_file_says_whose_result_it_holds(tmp_path: Path) -> None:
     sink = ObjectSink(str(tmp_path))
 
-    sink.store([Result("a b", '{"n":1}')], token=7, version="v1")
+    sink.store([Result("a b", '{"n":1}')], token=7, version="v1", queue="one")
 
     [path] = files_in(tmp_path)
     head, result, end = path.read_text().split("\n")
-    assert head.startswith('{"key": "a b", "version": "v1", "token": 7, "stored_at": "')
+    assert head.startswith(
+        '{"key": "a b", "version": "v1", "token": 7, "queue": "one", "epoch": 1, "stored_at": "'
+    )
     assert (result, end) == ('{"n":1}', "")
+    sink.close()
+
+
+def test_results_of_older_versions_are_read_and_replaced(tmp_path: Path) -> None:
+    for key, token in (("a", 1_760_000_000_000_000), ("a", 1_700_000_000_000_000), ("b", 5)):
+        current = name_of(key, epoch=0, token=token, queue="", version="v1")
+        folder, _, _ = current.text.rpartition("/")
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        old_name = f"{folder}/{current.encoded}.{token:019}.{current.version}.jsonl"
+        (tmp_path / old_name).write_text(
+            f'{{"key": "{key}", "version": "v1", "token": {token}, "stored_at": "x"}}\n{token}\n'
+        )
+    sink = ObjectSink(str(tmp_path))
+
+    assert sink.done(["a", "b"], version="v1") == {"a", "b"}
+    assert list(sink.results()) == [Result("a", "1760000000000000"), Result("b", "5")]
+    assert sink.store(results("a"), token=1, version="v2", queue="one") == set()
+
+    assert list(sink.results()) == [Result("a", "1"), Result("b", "5")]
+    assert len(files_in(tmp_path)) == 2
+    sink.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["torn", "[" * 50_000, '{"queue": "one", "version": "v1"}' + " " * 100_000],
+    ids=["torn", "deep", "huge"],
+)
+def test_a_run_that_cannot_be_read_keeps_its_number(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "epochs").mkdir()
+    (tmp_path / "epochs" / f"{7:010}.json").write_text(damage)
+    (tmp_path / "epochs" / "notes.txt").write_text("mine")
+    sink = ObjectSink(str(tmp_path))
+
+    sink.store(results("a"), token=1, version="v1", queue="one")
+
+    [path] = files_in(tmp_path)
+    assert f".{8:010}-" in path.name
     sink.close()
 
 
@@ -110,7 +171,7 @@ def test_what_a_kill_left_beside_a_newer_result_does_not_count(
 ) -> None:
     sink = ObjectSink(str(tmp_path))
     with monkeypatch.context() as killed:
-        killed.setattr("outlast.storage.local.LocalStore.delete", lambda *_, **__: None)
+        killed.setattr("outlast.storage.local.store.LocalStore.delete", lambda *_, **__: None)
         sink.store(results("a", text="old"), token=1, version="v1")
         sink.store(results("a", text="new"), token=2, version="v2")
     assert len(files_in(tmp_path)) == 2
@@ -231,7 +292,7 @@ def test_a_forked_child_can_use_the_sink(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["mysql://host/x", "", "file://host/x"])
 def test_a_url_that_is_no_sink_is_refused(url: str) -> None:
-    with pytest.raises(SinkUrlError, match="No sink can be opened there") as caught:
+    with pytest.raises(SinkUrlError, match="Invalid sink URL") as caught:
         open_sink(url)
 
     assert caught.value.hint is not None
@@ -239,7 +300,7 @@ def test_a_url_that_is_no_sink_is_refused(url: str) -> None:
 
 
 def test_a_topic_is_no_sink() -> None:
-    with pytest.raises(SinkUrlError, match="cannot say which keys are done"):
+    with pytest.raises(SinkUrlError, match="cannot tell which keys are done"):
         open_sink("pubsub://project/topic")
 
 
@@ -248,7 +309,7 @@ def test_a_folder_that_is_a_file_is_reported(tmp_path: Path) -> None:
     path.write_text("x")
     sink = ObjectSink(str(path))
 
-    with pytest.raises(SinkUnavailable, match="Could not write"):
+    with pytest.raises(SinkUnavailable, match="Could not list"):
         sink.store(results("a"), token=1, version="v1")
     sink.close()
 

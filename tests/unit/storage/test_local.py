@@ -1,7 +1,9 @@
 """Folders that fail, fill up or vanish, and mounts that cannot be trusted."""
 
 import errno
+import mmap
 import os
+import random
 import resource
 import subprocess
 import time
@@ -22,12 +24,12 @@ from outlast.storage import (
     create_or_confirm,
     final,
     open_store,
-    sealed_files,
 )
-from outlast.storage.aside import LEFTOVER_SECONDS_MIN, file_aside
-from outlast.storage.buffers import byte_views
-from outlast.storage.local import Commit, LocalStore
-from outlast.storage.seal import seal
+from outlast.storage.local import sealed_files
+from outlast.storage.local.aside import LEFTOVER_SECONDS_MIN, file_aside
+from outlast.storage.local.sealed_files import seal
+from outlast.storage.local.store import Commit, LocalStore
+from outlast.storage.protocol import byte_views
 
 MIB = 1024**2
 BOTH = pytest.mark.parametrize("commit", Commit, ids=[commit.name.lower() for commit in Commit])
@@ -143,7 +145,7 @@ def test_a_volume_that_vanishes_is_reported_and_not_filled_anew(tmp_path: Path) 
         lambda: store.read("a"),
         lambda: store.list(),
     ):
-        with pytest.raises(StoreUnavailable, match="has vanished"):
+        with pytest.raises(StoreUnavailable, match="is gone"):
             call()
     assert not (tmp_path / "run").exists()
 
@@ -190,8 +192,7 @@ def test_files_of_others_are_left_out_of_the_listing(tmp_path: Path) -> None:
     (tmp_path / "my notes.txt").write_text("x")
     (tmp_path / ".hidden").mkdir()
     (tmp_path / ".hidden" / "x").write_text("x")
-    (tmp_path / "loop").symlink_to(tmp_path)
-    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "my link").symlink_to(tmp_path)
 
     assert LocalStore(tmp_path).list() == []
 
@@ -199,7 +200,7 @@ def test_files_of_others_are_left_out_of_the_listing(tmp_path: Path) -> None:
 def test_without_hard_links_a_file_is_renamed_into_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, "refused")
 
     monkeypatch.setattr("os.link", refuse)
@@ -224,19 +225,21 @@ def age(path: Path, seconds: float) -> None:
 def test_what_a_killed_writer_left_goes_after_an_hour_and_a_live_one_stays(tmp_path: Path) -> None:
     store = LocalStore(tmp_path, commit=Commit.PUBLISH)
     store.create("a", [b"x"])
-    hidden = tmp_path / ".tmp"
-    old, young = hidden / "old", hidden / "young"
+    hidden = tmp_path / ".outlast-tmp"
+    old, young = (hidden / f"write-{digit * 32}" for digit in "01")
     for path in (old, young):
         path.write_bytes(b"torn")
     age(old, LEFTOVER_SECONDS_MIN + 60)
-    with file_aside(hidden) as (_, live):
-        age(live, LEFTOVER_SECONDS_MIN + 60)
+    folder = os.open(hidden, os.O_RDONLY)
+    with file_aside(folder) as (_, live):
+        age(hidden / live, LEFTOVER_SECONDS_MIN + 60)
 
         store.create("b", [b"x"])
 
         assert not old.exists()
         assert young.exists()
-        assert live.exists()
+        assert (hidden / live).exists()
+    os.close(folder)
 
 
 def test_a_torn_sealed_file_keeps_its_name_for_an_hour(tmp_path: Path) -> None:
@@ -349,7 +352,7 @@ def test_a_writer_overtaken_on_such_a_mount_is_told_and_spares_the_other(
     ignore_exclusive(monkeypatch)
     store = LocalStore(tmp_path, commit=Commit.SEAL)
 
-    def overtake(_: Path) -> None:
+    def overtake(_: int) -> None:
         (tmp_path / "a~sealed").write_bytes(sealed_bytes(b"theirs"))
 
     monkeypatch.setattr(sealed_files, "sync_folder", overtake)
@@ -399,7 +402,7 @@ def test_a_url_with_escapes_means_the_folder_it_spells(tmp_path: Path) -> None:
 
 
 def test_a_file_url_with_a_host_is_refused() -> None:
-    with pytest.raises(BadURL, match="names the host 'folder'"):
+    with pytest.raises(BadURL, match="contains a host, 'folder'"):
         open_store("file://folder/run")
 
 
@@ -421,3 +424,29 @@ def test_memory_stores_are_shared_by_name() -> None:
 
     assert open_store("memory://shared-by-name").read("a") == b"x"
     assert open_store("memory://another").list() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "O_DIRECT"), reason="There is no direct I/O to compare with.")
+@pytest.mark.parametrize("skipped", [0, 1, 64, 4096], ids=lambda count: f"memory at {count}")
+@pytest.mark.parametrize("start", [0, 3, 4096, 1024**2 + 7])
+@pytest.mark.parametrize("cached", ["all", "none", "half"])
+def test_the_same_bytes_are_read_from_the_disk_and_from_the_page_cache(
+    tmp_path: Path, cached: str, start: int, skipped: int
+) -> None:
+    data = random.Random(start).randbytes(6 * 1024**2 + 5)
+    store = open_store(str(tmp_path))
+    store.create("x", [data])
+    fill_page_cache(tmp_path / "x", {"all": len(data), "half": len(data) // 2, "none": 0}[cached])
+    memory = memoryview(mmap.mmap(-1, 8 * 1024**2))[skipped:][: len(data) - start]
+
+    store.read_into("x", memory, start=start)
+
+    assert memory == data[start:]
+
+
+def fill_page_cache(path: Path, size_bytes: int) -> None:
+    """Have this much of a file in the page cache, and no more if the kernel agrees."""
+    with path.open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        file.read(size_bytes)

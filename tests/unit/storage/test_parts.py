@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from outlast.storage import ROUTINE, Limits, StorageTimeout, final
-from outlast.storage import direct as direct_module
-from outlast.storage.buffers import byte_views, writable_view
-from outlast.storage.direct import read_all, write_all
 from outlast.storage.limits import Countdown
-from outlast.storage.mounts import file_system_type
-from outlast.storage.names import folder_of, is_name
-from outlast.storage.seal import SEAL_BYTES, seal, unpack
+from outlast.storage.local import direct as direct_module
+from outlast.storage.local.direct import read_all, write_all
+from outlast.storage.local.folders import file_system_type, is_remote_type
+from outlast.storage.local.sealed_files import SEAL_BYTES, seal, unpack
+from outlast.storage.protocol import byte_views, folder_of, is_name, writable_view
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
@@ -44,6 +43,20 @@ def test_a_folder_has_the_type_of_the_mount_that_shows_it(folder: str, kind: str
     assert file_system_type(Path(folder), MOUNTS) == kind
 
 
+@pytest.mark.parametrize(
+    "kind",
+    "nfs nfs4 cifs smb3 9p afs virtiofs lustre ceph gpfs beegfs ocfs2 gfs2 glusterfs fuse "
+    "fuse.gcsfuse fuse.ceph fuse.glusterfs fuse.juicefs".split(),
+)
+def test_a_file_system_of_several_machines_is_remote(kind: str) -> None:
+    assert is_remote_type(kind)
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", ""])
+def test_a_file_system_of_one_machine_is_not_remote(kind: str) -> None:
+    assert not is_remote_type(kind)
+
+
 def test_final_limits_fit_into_the_time_that_is_left() -> None:
     for seconds_left in (-5.0, 0.0, 0.01, 0.3, 1.0, 7.0, 25.0, 600.0):
         limits = final(seconds_left)
@@ -63,7 +76,7 @@ def test_limits_that_allow_nothing_are_refused(wrong: dict[str, float]) -> None:
         "attempts_max": 1,
         "total_seconds_max": 1.0,
     }
-    with pytest.raises(ValueError, match=r"above 0|At least one"):
+    with pytest.raises(ValueError, match=r"above 0|at least 1"):
         Limits(**{**right, **wrong})  # type: ignore[arg-type]  # a table of numbers
 
 

@@ -5,6 +5,10 @@ import pytest
 from outlast.testing import MemoryQueue, MemorySink
 
 
+@pytest.fixture(autouse=True)
+def _ample_grace(ample_grace: None) -> None: ...
+
+
 @pytest.fixture
 def queue() -> MemoryQueue:
     return MemoryQueue("place")

@@ -1,6 +1,7 @@
 """What the tests of the worker share."""
 
 import json
+import time
 from typing import Any
 
 from outlast.testing import MemoryQueue, MemorySink
@@ -28,10 +29,10 @@ def errors_of(queue: MemoryQueue) -> dict[str, str]:
 
 
 class Clock:
-    """Tells the time that a test sets."""
+    """Tells the time that a test sets. It begins now: the heartbeat goes by the real clock."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.now = time.monotonic()
 
     def __call__(self) -> float:
         return self.now

@@ -1,15 +1,20 @@
 """What becomes of items that fail, and of functions that do."""
 
 import math
+import os
+import signal
 import time
 from typing import Any
 
 import pytest
 
+import outlast
+from outlast.errors import Interrupted
 from outlast.queue.items import Item
 from outlast.testing import MemoryQueue, MemorySink
 from outlast.worker import ItemFailed, Worker
 from outlast.worker.function import RESULT_BYTES_MAX
+from tests.patience import PATIENCE_SECONDS
 from tests.unit.worker.given import double, double_all, errors_of, numbers, stored
 
 
@@ -151,7 +156,7 @@ def test_a_damaged_payload_is_given_up_at_once_and_hurts_nobody(
     Worker(queue, sink).run(double_all if batch else double, batch=batch)
 
     assert stored(sink) == {"a": 2, "c": 6}
-    assert "The payload is not JSON" in errors_of(queue)["bad"]
+    assert "The payload is damaged: it is not JSON" in errors_of(queue)["bad"]
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -168,7 +173,7 @@ def test_a_result_that_is_no_json_value_is_the_item_s_failure(
     Worker(queue, sink, failures_max=1).run(lambda _: [result] if batch else result, batch=batch)
 
     assert stored(sink) == {}
-    assert "did not return a JSON value" in errors_of(queue)["item-0000"]
+    assert "result cannot be stored as JSON" in errors_of(queue)["item-0000"]
 
 
 def test_an_error_that_no_database_takes_is_stored_readably(
@@ -186,3 +191,102 @@ def test_an_error_that_no_database_takes_is_stored_readably(
     assert len(error) < 10_000
     assert "\0" not in error
     error.encode()
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+class UnprintableNote(Exception):
+    __notes__ = property(lambda _: 1 / 0)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), Unprintable(), UnprintableNote("text")],
+    ids=["KeyboardInterrupt", "Unprintable", "UnprintableNote"],
+)
+def test_whatever_a_function_raises_is_the_failure_of_its_item(
+    queue: MemoryQueue, sink: MemorySink, error: BaseException, batch: bool
+) -> None:
+    queue.publish(numbers(5))
+
+    def function(given: Any) -> Any:
+        if 3 in (given if batch else [given]):
+            raise error
+        return given
+
+    summary = Worker(queue, sink, failures_max=2, retry_seconds=0).run(function, batch=batch)
+
+    assert (summary.done, summary.failed, summary.dead) == (4, 2, 1)
+    [letter] = queue.dead_letters()
+    assert letter.item.key == "item-0003"
+    assert all(type(error).__name__ in line and "in function" in line for line in letter.errors)
+
+
+def test_ctrl_c_during_a_call_is_no_failure_of_its_item(
+    queue: MemoryQueue, sink: MemorySink
+) -> None:
+    queue.publish(numbers(1))
+
+    def function(_: int) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert guard.wait(PATIENCE_SECONDS)
+        raise KeyboardInterrupt
+
+    with outlast.Guard() as guard, pytest.raises((Interrupted, KeyboardInterrupt)):
+        Worker(queue, sink).run(function)
+
+    stats = queue.stats()
+    assert stats.dead == 0
+    assert stats.delayed == 0
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({1: "a", "1": "b"}, "the keys 1 and '1', which are both '1' in JSON"),
+        ({"rows": [{"x": ({None: 1, "null": 2},)}]}, "the keys None and 'null'"),
+        ({"true": 1, True: 2}, "the keys 'true' and True"),
+        ({1.5: 1, "1.5": 2}, "the keys 1.5 and '1.5'"),
+    ],
+    ids=["int", "deep", "bool", "float"],
+)
+def test_keys_that_json_writes_alike_are_the_failure_of_the_item(
+    queue: MemoryQueue, sink: MemorySink, result: object, words: str, batch: bool
+) -> None:
+    queue.publish(numbers(1))
+
+    Worker(queue, sink, failures_max=1).run(lambda _: [result] if batch else result, batch=batch)
+
+    assert stored(sink) == {}
+    assert words in errors_of(queue)["item-0000"]
+
+
+def test_keys_that_are_no_text_are_stored_as_json_writes_them(
+    queue: MemoryQueue, sink: MemorySink
+) -> None:
+    queue.publish(numbers(1))
+
+    Worker(queue, sink, failures_max=1).run(lambda _: {1: {True: [{None: 2}]}, "a": {"1": 3}})
+
+    assert stored(sink) == {"item-0000": {"1": {"true": [{"null": 2}]}, "a": {"1": 3}}}
+
+
+def test_a_result_that_raises_while_it_is_encoded_is_the_item_s_failure(
+    queue: MemoryQueue, sink: MemorySink
+) -> None:
+    queue.publish(numbers(1))
+
+    class Strange(dict[str, int]):
+        def items(self) -> Any:
+            raise LookupError("not now")
+
+    Worker(queue, sink, failures_max=1).run(lambda _: Strange(a=1))
+
+    assert "LookupError: not now" in errors_of(queue)["item-0000"]

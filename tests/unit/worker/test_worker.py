@@ -52,7 +52,7 @@ def test_a_result_of_another_version_is_computed_again(
     queue.publish(numbers(1))
     sink.store([Result("item-0000", '"of the old model"')], token=1, version="old")
 
-    Worker(queue, sink, version="new").run(lambda _: "of the new model")
+    Worker(queue, sink, result_version="new").run(lambda _: "of the new model")
 
     assert stored(sink) == {"item-0000": "of the new model"}
     assert sink.count(version="new") == 1
@@ -118,9 +118,9 @@ class AsynchronousModel:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (asynchronous, "is asynchronous; a worker calls plain functions."),
-        (AsynchronousModel, "is asynchronous; a worker calls plain functions."),
-        ("text", "'text' cannot be called with an item."),
+        (asynchronous, "is async. Use a regular function."),
+        (AsynchronousModel, "is async. Use a regular function."),
+        ("text", "'text' is not callable."),
     ],
 )
 def test_what_cannot_be_called_is_refused_before_any_claim(
@@ -135,22 +135,35 @@ def test_what_cannot_be_called_is_refused_before_any_claim(
 
 
 def test_wrong_arguments_are_refused(queue: MemoryQueue, sink: MemorySink) -> None:
-    with pytest.raises(ValueError, match="chunk is 0, but it counts items from 1"):
+    with pytest.raises(ValueError, match="Expected a chunk of at least 1, got 0"):
         Worker(queue, sink).run(double, chunk=0)
-    with pytest.raises(ValueError, match="until is 'soon'; it is 'drained' or 'forever'"):
+    with pytest.raises(ValueError, match="Expected until='drained' or 'forever', got 'soon'"):
         Worker(queue, sink).run(double, until="soon")
-    with pytest.raises(SettingError, match=r"keyword lease_seconds is 0\. A number of seconds"):
+    with pytest.raises(
+        SettingError, match=r"keyword lease_seconds is 0\. Expected a number of seconds"
+    ):
         Worker(queue, sink, lease_seconds=0)
-    with pytest.raises(SettingError, match=r"keyword failures_max is 0\. A whole number from 1"):
+    with pytest.raises(
+        SettingError, match=r"keyword failures_max is 0\. Expected a whole number, at least 1"
+    ):
         Worker(queue, sink, failures_max=0)
-    with pytest.raises(SettingError, match="The worker has no queue") as raised:
+    with pytest.raises(SettingError, match="No queue was given for the worker") as raised:
         Worker(None, sink)
-    assert raised.value.hint == "Give a URL, or set OUTLAST_QUEUE_URL."
+    assert raised.value.hint == "Pass a URL, or set OUTLAST_QUEUE_URL."
+
+
+def test_the_former_name_of_a_variable_is_refused_with_the_new_one(
+    queue: MemoryQueue, sink: MemorySink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTLAST_VERSION", "v1")
+
+    with pytest.raises(SettingError, match="renamed to OUTLAST_RESULT_VERSION"):
+        Worker(queue, sink)
 
 
 def test_the_places_and_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTLAST_QUEUE_URL", "unknown://queue")
     monkeypatch.setenv("OUTLAST_SINK_URL", "./results")
 
-    with pytest.raises(outlast.OutlastError, match="No queue can be opened at 'unknown'"):
+    with pytest.raises(outlast.OutlastError, match="Unsupported queue URL: 'unknown'"):
         Worker(None, None).run(double)

@@ -1,5 +1,5 @@
-"""The engine of `outlast lint`: reads manifests with exact positions, runs rules, reports, fixes.
+"""The core of `outlast lint`: reads manifests with exact positions, runs rules, reports, fixes.
 
-The rules themselves stand in `outlast.manifests.rules`, one file each. Nothing here imports them:
-`outlast.manifests.linting` joins both.
+The rules are in `outlast.manifests.rules`, one file each. Nothing here imports them:
+`outlast.manifests.linting` connects both.
 """

@@ -1,12 +1,15 @@
-"""Which nodes a Pod may run on: selectors, affinity, taints and tolerations, as the scheduler does.
+"""Which nodes a Pod may run on, as the scheduler sees it: selectors, affinity, tolerations.
 
-Pure. Written for what people write: an unknown operator or a value of the wrong type matches
-nothing and raises nothing.
+Pure. An unknown operator or a value of the wrong type matches nothing and raises nothing. A boolean
+or a number where text is required counts as the text that was meant: `true` without quotes is
+reported by its own rule, and must not hide what else is wrong with the Pod.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from outlast.yamltext.scalars import as_key
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 GPU_TAINT = "nvidia.com/gpu"
@@ -14,7 +17,7 @@ GPU_TAINT = "nvidia.com/gpu"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Taint:
-    """A mark on a node that keeps Pods off it that do not tolerate it."""
+    """A taint of a node, which keeps Pods away that do not tolerate it."""
 
     key: str
     value: str = ""
@@ -28,9 +31,9 @@ class Taint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Toleration:
-    """An empty effect tolerates every effect, an empty key with `Exists` every taint.
+    """A toleration of a Pod. `index` is its position in the Pod's list.
 
-    `index` is its place in the Pod's list.
+    An empty effect tolerates every effect, an empty key with `Exists` every taint.
     """
 
     key: str = ""
@@ -54,7 +57,7 @@ class Toleration:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Requirement:
-    """What a node's label must be."""
+    """A condition on a label of the node."""
 
     key: str
     operator: str
@@ -87,11 +90,11 @@ Term = tuple[Requirement, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Demand:
-    """What a Pod asks of its node.
+class NodeDemand:
+    """What a Pod demands of its node.
 
-    `required` is None without a required affinity; of its terms one must hold, and of a term all
-    requirements. `preferred` terms are wishes.
+    `required` is None without a required affinity. One of its terms must hold, and all requirements
+    of that term. `preferred` terms are optional.
     """
 
     selector: Mapping[str, str]
@@ -101,7 +104,7 @@ class Demand:
 
     @property
     def alternatives(self) -> tuple[Term, ...]:
-        """The selector and the required affinity as terms, of which one must hold."""
+        """The selector and the required affinity combined into terms, one of which must hold."""
         own = tuple(
             Requirement(key=key, operator="In", values=(value,))
             for key, value in self.selector.items()
@@ -110,16 +113,11 @@ class Demand:
             return (own,)
         return tuple((*own, *term) for term in self.required if term)
 
-    @property
-    def is_selective(self) -> bool:
-        """Whether it asks for a label at all."""
-        return bool(self.selector) or self.required is not None
-
     def selects(self, labels: Mapping[str, str]) -> bool:
         return any(all(r.accepts(labels) for r in term) for term in self.alternatives)
 
     def tolerates(self, taints: Iterable[Taint]) -> bool:
-        """Whether no taint keeps it off. GKE adds the GPU's toleration by itself."""
+        """Whether it tolerates all taints. GKE adds the toleration for GPUs itself."""
         return all(
             taint.key == GPU_TAINT or any(t.matches(taint) for t in self.tolerations)
             for taint in taints
@@ -127,15 +125,15 @@ class Demand:
         )
 
 
-def demand_of(spec: Mapping[str, Any]) -> Demand:
-    """The demand in the spec of a Pod."""
+def node_demand(spec: Mapping[str, Any]) -> NodeDemand:
+    """What the spec of a Pod demands of its node."""
     affinity = _mapping(_mapping(spec.get("affinity")).get("nodeAffinity"))
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     terms = _mapping(required).get("nodeSelectorTerms")
     wishes = _list(affinity.get("preferredDuringSchedulingIgnoredDuringExecution"))
     selector = _mapping(spec.get("nodeSelector"))
-    return Demand(
-        selector={key: value for key, value in selector.items() if isinstance(value, str)},
+    return NodeDemand(
+        selector={key: text for key in selector if (text := as_key(selector[key])) is not None},
         required=None if not required else tuple(_term(term) for term in _list(terms)),
         preferred=tuple(_term(_mapping(wish).get("preference")) for wish in wishes),
         tolerations=tolerations_of(spec),
@@ -147,7 +145,7 @@ def tolerations_of(spec: Mapping[str, Any]) -> tuple[Toleration, ...]:
         Toleration(
             key=_text(item.get("key")),
             operator=_text(item.get("operator")) or "Equal",
-            value=_text(item.get("value")),
+            value=as_key(item.get("value")) or "",
             effect=_text(item.get("effect")),
             index=index,
         )
@@ -157,12 +155,12 @@ def tolerations_of(spec: Mapping[str, Any]) -> tuple[Toleration, ...]:
 
 
 def _term(term: Any) -> Term:
-    # matchFields can only name a node, which says nothing about its labels.
+    # matchFields can only name a node, so it is not a condition on labels.
     return tuple(
         Requirement(
             key=_text(item.get("key")),
             operator=_text(item.get("operator")),
-            values=tuple(v for v in _list(item.get("values")) if isinstance(v, str)),
+            values=tuple(t for v in _list(item.get("values")) if (t := as_key(v)) is not None),
         )
         for item in _list(_mapping(term).get("matchExpressions"))
         if isinstance(item, dict)

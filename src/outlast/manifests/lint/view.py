@@ -1,50 +1,59 @@
-"""What rules look at: a part of an object, which answers with the right types and knows its place.
+"""What rules work with: parts of an object that return expected types and know their positions.
 
-Manifests are anyone's, so anything may stand anywhere. A view never raises for that: what has the
-wrong type reads as absent, and the schema rules report it.
+A manifest can contain anything anywhere. A view never raises for that: a value of the wrong type
+reads as absent, and the schema rules report it.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from outlast.manifests.lint.changes import Change, Fix, below
-from outlast.manifests.lint.nodes import Map, Path, get, span_at
-from outlast.manifests.lint.source import Place, Source
+from outlast.yamltext.editing import Change, below
+from outlast.yamltext.nodes import Map, Path, get, span_at
+from outlast.yamltext.source import Place, Source
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fix:
+    """Changes that belong together. A safe fix cannot change what works today."""
+
+    title: str
+    changes: tuple[Change, ...]
+    is_safe: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
     """What a rule yields: something is wrong at a place.
 
-    `hint` says what to do about this one; without it, the rule's manual says so. `view` is what
-    the rule was looking at and `at` the path in its object, so that an annotation can speak for it.
+    `hint` says what to do in this case; the default is from the rule's manual. `view` is what the
+    rule was called for and `at` the path in its object, so that an annotation can cover it.
     """
 
     message: str
     place: Place
     hint: str | None = None
     fix: Fix | None = None
-    view: "View | None" = None
+    view: "ObjectView | None" = None
     at: Path = ()
 
 
-class View:
-    """The part of an object at `path`. `get` and its kin take a path relative to it."""
+class ObjectView:
+    """The part of an object at `path`. `get` and the other getters take paths relative to it."""
 
-    def __init__(self, manifest: "Manifest | None", path: Path, data: Any) -> None:
+    def __init__(self, manifest: "KubernetesObject | None", path: Path, data: Any) -> None:
         self._manifest = manifest
         self.path = path
         self.data: Map = data if isinstance(data, Map) else Map(0, is_flow=False)
 
     @property
-    def manifest(self) -> "Manifest":
-        """The object this is a part of."""
+    def manifest(self) -> "KubernetesObject":
+        """The object that this is a part of."""
         assert self._manifest is not None
         return self._manifest
 
     def get(self, *path: str | int) -> Any:
-        """What stands at the path, None where nothing does."""
+        """The value at the path, None if there is none."""
         return get(self.data, path)
 
     def text(self, *path: str | int) -> str | None:
@@ -60,7 +69,7 @@ class View:
         return found if isinstance(found, dict) else {}
 
     def strings(self, *path: str | int) -> dict[str, str]:
-        """The mapping at the path, without the values that are no text."""
+        """The mapping at the path, without values that are not text."""
         return {key: value for key, value in self.mapping(*path).items() if isinstance(value, str)}
 
     def listed(self, *path: str | int) -> list[Any]:
@@ -68,7 +77,7 @@ class View:
         return found if isinstance(found, list) else []
 
     def mappings(self, *path: str | int) -> Iterator[tuple[int, Map]]:
-        """The mappings in the list at the path, each with its index."""
+        """The mappings in the list at the path, with their index."""
         for index, item in enumerate(self.listed(*path)):
             if isinstance(item, Map):
                 yield index, item
@@ -82,25 +91,25 @@ class View:
         hint: str | None = None,
         fix: Fix | None = None,
     ) -> Fault:
-        """Something is wrong at `at`: at a scalar itself, or at the key of a mapping or list.
+        """Something is wrong at `at`: a scalar itself, or the key of a mapping or list.
 
-        Where `at` does not exist, its nearest part that does is pointed at: for what is missing,
-        name it, and the key of what should hold it is shown.
+        If `at` does not exist, the fault points at its last part that does. So for something
+        missing, pass the path it should have: the key of its parent is shown.
         """
         path = (*self.path, *at)
         place = self.manifest.place(path, of_key=of_key)
         return Fault(message=message, place=place, hint=hint, fix=fix, view=self, at=path)
 
     def fix(self, title: str, *changes: Change, is_safe: bool) -> Fix:
-        """A fix of this view; the paths of the changes are relative to it."""
+        """A fix of this view. The paths of the changes are relative to it."""
         absolute = tuple(below(self.path, change) for change in changes)
         return Fix(title=title, changes=absolute, is_safe=is_safe)
 
 
-class Manifest(View):
+class KubernetesObject(ObjectView):
     """One Kubernetes object.
 
-    `is_patch`: only a part of one, to be merged by Kustomize. `is_base`: Kustomize may complete it.
+    `is_patch`: a partial object that Kustomize merges. `is_base`: Kustomize may complete it.
     """
 
     def __init__(
@@ -116,12 +125,12 @@ class Manifest(View):
         self.namespace = self.text("metadata", "namespace")
 
     @property
-    def manifest(self) -> "Manifest":
+    def manifest(self) -> "KubernetesObject":
         return self
 
     @property
     def group(self) -> str:
-        """The API group: `batch` of `batch/v1`, empty for the core."""
+        """The API group: `batch` for `batch/v1`, empty for the core group."""
         group, slash, _ = self.api_version.partition("/")
         return group if slash else ""
 

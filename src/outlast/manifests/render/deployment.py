@@ -1,37 +1,38 @@
-"""What never ends: servers, and workers that wait for more."""
+"""Deployments, for workloads that never finish: servers, and workers that wait for more items."""
 
 from outlast.capacity.vocabulary import Kind
 from outlast.manifests.render.files import RenderedFile, manifest
 from outlast.manifests.render.pod import pod_template
-from outlast.manifests.render.settled import Settled
-from outlast.manifests.render.text import Value, Why
+from outlast.manifests.render.resolved import ResolvedWorkload
+from outlast.yamltext.writing import Commented, Value
 
 _DRAIN_SECONDS = 10
 _START_TRIES = 120
 _PROBE_SECONDS = 10
 
 
-def deployment_files(settled: Settled) -> list[RenderedFile]:
-    if settled.workload.kind is Kind.SERVING:
-        return [_service(settled), _deployment(settled, _server(settled))]
-    return [_deployment(settled, pod_template(settled, restart_policy=None))]
+def deployment_files(resolved: ResolvedWorkload) -> list[RenderedFile]:
+    if resolved.workload.kind is Kind.SERVING:
+        return [_service(resolved), _deployment(resolved, _server(resolved))]
+    return [_deployment(resolved, pod_template(resolved, restart_policy=None))]
 
 
-def deployment_pod_pattern(settled: Settled) -> str:
-    return f"{settled.name}-[a-z0-9]{{8,10}}-[a-z0-9]{{5}}"
+def deployment_pod_pattern(resolved: ResolvedWorkload) -> str:
+    return f"{resolved.name}-[a-z0-9]{{8,10}}-[a-z0-9]{{5}}"
 
 
-def _deployment(settled: Settled, template: Value) -> RenderedFile:
-    is_server = settled.workload.kind is Kind.SERVING
+def _deployment(resolved: ResolvedWorkload, template: Value) -> RenderedFile:
+    is_server = resolved.workload.kind is Kind.SERVING
     strategy: Value = {
         "type": "RollingUpdate",
         "rollingUpdate": {
-            "maxUnavailable": Why(0, "A new replica is ready before an old one goes."),
+            "maxUnavailable": Commented(0, "A new replica is ready before an old one stops."),
             "maxSurge": 1,
         },
     }
     if not is_server:
-        # Workers share a queue, so fewer of them for a while lose nothing; a spare node would.
+        # Workers share a queue, so running fewer of them for a while loses nothing. A surge Pod
+        # would need a spare node.
         strategy = {
             "type": "RollingUpdate",
             "rollingUpdate": {"maxUnavailable": "100%", "maxSurge": 0},
@@ -39,31 +40,27 @@ def _deployment(settled: Settled, template: Value) -> RenderedFile:
     body: Value = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {
-            "name": settled.name,
-            "namespace": settled.namespace,
-            "labels": settled.labels,
-        },
+        "metadata": resolved.metadata,
         "spec": {
-            "replicas": settled.workload.pods,
-            "selector": {"matchLabels": settled.selector},
+            "replicas": resolved.workload.pods,
+            "selector": {"matchLabels": resolved.selector},
             "strategy": strategy,
             "template": template,
         },
     }
     return manifest(
-        "50-deployment.yaml", body, reason=f"Tier {settled.tier}. {settled.tier_reason}"
+        "50-deployment.yaml", body, reason=f"Tier {resolved.tier}. {resolved.tier_reason}"
     )
 
 
-def _server(settled: Settled) -> Value:
-    serving = settled.workload.serving
+def _server(resolved: ResolvedWorkload) -> Value:
+    serving = resolved.workload.serving
     answer: Value = {"path": serving.health, "port": "http"}
     probes: dict[str, Value] = {
         "startupProbe": {
             "httpGet": answer,
             "periodSeconds": _PROBE_SECONDS,
-            "failureThreshold": Why(_START_TRIES, "Loading a model may take 20 minutes."),
+            "failureThreshold": Commented(_START_TRIES, "Loading a model can take 20 minutes."),
         },
         "readinessProbe": {"httpGet": answer, "periodSeconds": 5},
         "livenessProbe": {
@@ -73,9 +70,9 @@ def _server(settled: Settled) -> Value:
         },
         "lifecycle": {
             "preStop": {
-                "sleep": Why(
-                    {"seconds": min(_DRAIN_SECONDS, settled.grace_seconds // 3)},
-                    "Requests still arrive until every balancer knows. Spends the grace period.",
+                "sleep": Commented(
+                    {"seconds": min(_DRAIN_SECONDS, resolved.grace_seconds // 3)},
+                    "Requests arrive until all load balancers know. Part of the grace period.",
                 )
             }
         },
@@ -85,28 +82,24 @@ def _server(settled: Settled) -> Value:
             "maxSkew": 1,
             "topologyKey": "topology.kubernetes.io/zone",
             "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": settled.selector},
+            "labelSelector": {"matchLabels": resolved.selector},
         }
     ]
     return pod_template(
-        settled,
+        resolved,
         restart_policy=None,
         container=probes,
         extra_spec={"topologySpreadConstraints": spread},
     )
 
 
-def _service(settled: Settled) -> RenderedFile:
+def _service(resolved: ResolvedWorkload) -> RenderedFile:
     body: Value = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": settled.name,
-            "namespace": settled.namespace,
-            "labels": settled.labels,
-        },
+        "metadata": resolved.metadata,
         "spec": {
-            "selector": settled.selector,
+            "selector": resolved.selector,
             "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
         },
     }

@@ -5,17 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast._base.files import write_file
+from outlast._base.files import refuse_links_below, write_below
 from outlast.errors import OutlastError
-from outlast.manifests.render.text import Value, to_yaml
+from outlast.yamltext.writing import Value, to_yaml
 
 SETUP = "setup"
-"""The folder of what is no manifest, so that `kubectl apply -f DIR` passes it by."""
+"""The folder for files that are not manifests, which `kubectl apply -f DIR` ignores."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RenderedFile:
-    """A file of the rendering. `path` is relative, with at most one folder."""
+    """A rendered file. `path` is relative, with at most one folder."""
 
     path: str
     text: str
@@ -34,9 +34,9 @@ def manifest(path: str, body: Value, *, reason: str = "") -> RenderedFile:
 
 
 def as_stream(files: Iterable[RenderedFile]) -> str:
-    """All files as one stream of YAML documents that `kubectl apply -f -` takes.
+    """All files as one stream of YAML documents for `kubectl apply -f -`.
 
-    What is no manifest comes first, as comments.
+    Files that are not manifests come first, as comments.
     """
     files = list(files)
     parts = []
@@ -49,31 +49,35 @@ def as_stream(files: Iterable[RenderedFile]) -> str:
 
 
 def write_files(files: Iterable[RenderedFile], folder: Path) -> list[Path]:
-    """Write the files into a folder and say which. Earlier files of the same names are replaced.
+    """Write the files into a folder and return their paths. Files of the same name are replaced.
 
-    Each is complete or not there. If killed, some files are the old ones and some the new, and a
-    hidden one that ends in `.new` may stay, which kubectl passes by; doing it again sets it right.
-    Files that a rendering of another tier left are refused: `kubectl apply -f` would take them too.
+    Refuses if the folder has files from rendering another tier: `kubectl apply -f` would apply them
+    too. Each file is written completely or not at all. If killed, some files are old and some new,
+    and a hidden file that ends in `.new` may be left, which kubectl ignores; run it again.
     """
     files = list(files)
-    _refuse_strangers(files, folder)
-    written = []
-    for file in files:
-        path = folder / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, file.text.encode(), mode=0o755 if file.is_executable else 0o644)
-        written.append(path)
-    return written
+    # Check all of them first, so that nothing is written if one is refused.
+    refuse_links_below(folder, (file.path for file in files))
+    _refuse_leftovers(files, folder)
+    return [
+        write_below(
+            folder,
+            file.path,
+            file.text.encode(),
+            mode=0o755 if file.is_executable else 0o644,
+        )
+        for file in files
+    ]
 
 
-def _refuse_strangers(files: list[RenderedFile], folder: Path) -> None:
+def _refuse_leftovers(files: list[RenderedFile], folder: Path) -> None:
     expected = {file.path for file in files}
     there = [*folder.glob("*.yaml"), *(folder / SETUP).glob("*")]
     rendered = re.compile(r"(\d\d-.*\.yaml)|(setup/(node-pool|system-config|access)\..*)")
     names = sorted(path.relative_to(folder).as_posix() for path in there)
-    strangers = [name for name in names if name not in expected and rendered.fullmatch(name)]
-    if strangers:
+    leftovers = [name for name in names if name not in expected and rendered.fullmatch(name)]
+    if leftovers:
         raise OutlastError(
-            f"{str(folder)!r} holds files of another rendering: {', '.join(strangers[:5])}.",
-            hint="Delete them, or render into another folder: `kubectl apply` would take them too.",
+            f"{str(folder)!r} contains files from another rendering: {', '.join(leftovers[:5])}.",
+            hint="Delete them or render into another folder: `kubectl apply` would apply them too.",
         )

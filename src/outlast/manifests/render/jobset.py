@@ -1,40 +1,38 @@
-"""Training over several nodes: a JobSet, the Service its Pods find each other by, torchrun."""
+"""Training on several nodes: a JobSet that runs torchrun, and the Service its Pods meet at."""
 
 from pathlib import PurePosixPath
 
 from outlast.manifests.render.files import RenderedFile, manifest
 from outlast.manifests.render.job import failure_rules, job_metadata
 from outlast.manifests.render.pod import pod_template
-from outlast.manifests.render.settled import Settled
-from outlast.manifests.render.text import Value, Why
+from outlast.manifests.render.resolved import ResolvedWorkload
+from outlast.yamltext.writing import Commented, Value
 
 _GROUP = "node"
 _PORT = 29_400
 _JOIN_SECONDS = 3600
 
 
-def jobset_files(settled: Settled) -> list[RenderedFile]:
-    return [_service(settled), _jobset(settled)]
+def jobset_files(resolved: ResolvedWorkload) -> list[RenderedFile]:
+    return [_service(resolved), _jobset(resolved)]
 
 
-def jobset_pod_pattern(settled: Settled) -> str:
-    return f"{settled.name}-{_GROUP}-0-[0-9]+-[a-z0-9]{{5}}"
+def jobset_pod_pattern(resolved: ResolvedWorkload) -> str:
+    return f"{resolved.name}-{_GROUP}-0-[0-9]+-[a-z0-9]{{5}}"
 
 
-def _service(settled: Settled) -> RenderedFile:
+def _service(resolved: ResolvedWorkload) -> RenderedFile:
     body: Value = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": settled.name,
-            "namespace": settled.namespace,
-            "labels": settled.labels,
-        },
+        "metadata": resolved.metadata,
         "spec": {
-            "clusterIP": Why("None", "Headless: a name for each Pod instead of one address."),
-            "selector": {"jobset.sigs.k8s.io/jobset-name": settled.name},
-            "publishNotReadyAddresses": Why(
-                True, "The Pods meet before they are ready, and are ready by meeting."
+            "clusterIP": Commented(
+                "None", "Headless: a DNS name for each Pod instead of one IP address."
+            ),
+            "selector": {"jobset.sigs.k8s.io/jobset-name": resolved.name},
+            "publishNotReadyAddresses": Commented(
+                True, "The Pods must find each other before they are ready."
             ),
             "ports": [{"name": "rendezvous", "port": _PORT}],
         },
@@ -42,43 +40,46 @@ def _service(settled: Settled) -> RenderedFile:
     return manifest("45-service.yaml", body)
 
 
-def _jobset(settled: Settled) -> RenderedFile:
+_RANKS = (
+    "Outlast does not yet save the state of more than one rank (WORLD_SIZE > 1): until sharded "
+    "state is supported, the program has to save its own checkpoints below OUTLAST_RUN_URL. "
+    "torchrun exits with 1, not 75, when it is stopped, so evictions are recognized by the "
+    "condition DisruptionTarget."
+)
+
+
+def _jobset(resolved: ResolvedWorkload) -> RenderedFile:
     spec: dict[str, Value] = {}
-    if settled.is_queued:
-        spec["suspend"] = Why(True, "Kueue resumes it once its nodes are there.")
+    if resolved.is_queued:
+        spec["suspend"] = Commented(True, "Kueue resumes it when its nodes are ready.")
     spec["network"] = {
         "enableDNSHostnames": True,
-        "subdomain": Why(settled.name, "The headless Service beside this."),
+        "subdomain": Commented(resolved.name, "The headless Service in 45-service.yaml."),
     }
-    spec["failurePolicy"] = _failure_policy(settled)
+    spec["failurePolicy"] = _failure_policy(resolved)
     spec["replicatedJobs"] = [
-        {"name": _GROUP, "replicas": 1, "template": {"spec": _job_spec(settled)}}
+        {"name": _GROUP, "replicas": 1, "template": {"spec": _job_spec(resolved)}}
     ]
     body: Value = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": job_metadata(settled, settled.name),
+        "metadata": job_metadata(resolved, resolved.name),
         "spec": spec,
     }
-    reason = (
-        f"Tier {settled.tier}. {settled.tier_reason} Outlast refuses to save the state of more "
-        "than one rank (WORLD_SIZE > 1) until sharded state is supported: until then the program "
-        "saves by its own means, below OUTLAST_RUN_URL. torchrun leaves with 1, not 75, when it is "
-        "stopped, so that the condition DisruptionTarget is what tells an eviction."
-    )
+    reason = f"Tier {resolved.tier}. {resolved.tier_reason} {_RANKS}"
     return manifest("50-jobset.yaml", body, reason=reason)
 
 
-def _failure_policy(settled: Settled) -> Value:
-    retries = settled.workload.retries
+def _failure_policy(resolved: ResolvedWorkload) -> Value:
+    retries = resolved.workload.retries
     return {
-        "maxRestarts": Why(retries, "Real failures; the default of 0 would allow none."),
+        "maxRestarts": Commented(retries, "Real failures; the default is 0."),
         "rules": [
             {
                 "name": "interrupted",
-                "action": Why(
+                "action": Commented(
                     "RestartJobSetAndIgnoreMaxRestarts",
-                    "An eviction restarts all nodes and spends no restart.",
+                    "An eviction restarts all nodes and does not count as a restart.",
                 ),
                 "onJobFailureReasons": ["PodFailurePolicy"],
             }
@@ -86,44 +87,46 @@ def _failure_policy(settled: Settled) -> Value:
     }
 
 
-def _job_spec(settled: Settled) -> Value:
-    nodes = settled.workload.nodes
+def _job_spec(resolved: ResolvedWorkload) -> Value:
+    nodes = resolved.workload.nodes
     return {
         "parallelism": nodes,
         "completions": nodes,
         "completionMode": "Indexed",
-        "backoffLimit": Why(0, "One node's failure is the failure of all: they restart together."),
+        "backoffLimit": Commented(0, "If one node fails, all fail: they restart together."),
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {"rules": failure_rules("FailJob")},
         "template": pod_template(
-            settled,
-            command=_torchrun(settled.workload.command),
-            extra_env=_rendezvous(settled),
+            resolved,
+            command=_torchrun(resolved.workload.command),
+            extra_env=_rendezvous(resolved),
         ),
     }
 
 
 def _torchrun(command: tuple[str, ...]) -> list[str]:
-    """The command under torchrun, which takes the place of the interpreter."""
+    """The command run by torchrun, which replaces the interpreter."""
     if command and PurePosixPath(command[0]).name in ("python", "python3"):
         return ["torchrun", *command[1:]]
     return list(command)
 
 
-def _rendezvous(settled: Settled) -> list[Value]:
-    accelerator = settled.workload.accelerator
-    first = f"{settled.name}-{_GROUP}-0-0.{settled.name}:{_PORT}"
+def _rendezvous(resolved: ResolvedWorkload) -> list[Value]:
+    accelerator = resolved.workload.accelerator
+    first = f"{resolved.name}-{_GROUP}-0-0.{resolved.name}:{_PORT}"
     pairs = {
-        "PET_NNODES": str(settled.workload.nodes),
+        "PET_NNODES": str(resolved.workload.nodes),
         "PET_NPROC_PER_NODE": str(accelerator.count) if accelerator else "1",
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ENDPOINT": first,
-        "PET_RDZV_ID": settled.name,
+        "PET_RDZV_ID": resolved.name,
         "PET_RDZV_CONF": f"join_timeout={_JOIN_SECONDS}",
     }
     reasons = {
-        "PET_NNODES": "torchrun reads its options from PET_ variables.",
-        "PET_RDZV_ENDPOINT": "The first Pod, by the name that the Service gives it.",
-        "PET_RDZV_CONF": "Nodes come one by one; the first must wait for the last.",
+        "PET_NNODES": "torchrun reads its options from PET_* variables.",
+        "PET_RDZV_ENDPOINT": "The first Pod, by its DNS name from the Service.",
+        "PET_RDZV_CONF": "Nodes start one by one, and the first has to wait for the last.",
     }
-    return [{"name": Why(n, reasons.get(n, "")), "value": value} for n, value in pairs.items()]
+    return [
+        {"name": Commented(n, reasons.get(n, "")), "value": value} for n, value in pairs.items()
+    ]

@@ -1,111 +1,112 @@
-"""Queued provisioning: Kueue's queues, and the check that asks GKE for all nodes at once."""
+"""Queued provisioning: Kueue's queues, and the check that requests all nodes from GKE at once."""
 
+from outlast.manifests.conventions import GPU, KUEUE_GROUP
 from outlast.manifests.render.files import RenderedFile, manifest
-from outlast.manifests.render.settled import Settled
-from outlast.manifests.render.text import Value, Why
+from outlast.manifests.render.resolved import ResolvedWorkload
+from outlast.yamltext.writing import Commented, Value
 
-_API = "kueue.x-k8s.io/v1beta2"
+_API = f"{KUEUE_GROUP}/v1beta2"
 _PLENTY = "1000000"
 
 
-def kueue_files(settled: Settled) -> list[RenderedFile]:
-    kueue = settled.workload.cluster.kueue
+def kueue_files(resolved: ResolvedWorkload) -> list[RenderedFile]:
+    kueue = resolved.workload.cluster.kueue
     if kueue is None or not kueue.setup:
         return []
     return [
-        _flavor(settled),
-        _provisioning_config(settled),
-        _admission_check(settled),
-        _cluster_queue(settled),
-        _local_queue(settled, kueue.queue),
+        _flavor(resolved),
+        _provisioning_config(resolved),
+        _admission_check(resolved),
+        _cluster_queue(resolved),
+        _local_queue(resolved, kueue.queue),
     ]
 
 
-def cluster_queue_name(settled: Settled) -> str:
-    return settled.cluster_wide_name
+def cluster_queue_name(resolved: ResolvedWorkload) -> str:
+    return resolved.cluster_wide_name
 
 
-def _flavor(settled: Settled) -> RenderedFile:
-    body = _object(settled, "ResourceFlavor", {})
+def _flavor(resolved: ResolvedWorkload) -> RenderedFile:
+    body = _queue_object(resolved, "ResourceFlavor", {})
     return manifest("40-resource-flavor.yaml", body)
 
 
-def _provisioning_config(settled: Settled) -> RenderedFile:
-    body = _object(
-        settled,
+def _provisioning_config(resolved: ResolvedWorkload) -> RenderedFile:
+    body = _queue_object(
+        resolved,
         "ProvisioningRequestConfig",
         {
             "provisioningClassName": "queued-provisioning.gke.io",
-            "managedResources": ["nvidia.com/gpu"],
+            "managedResources": [GPU],
         },
     )
     return manifest("41-provisioning-request-config.yaml", body)
 
 
-def _admission_check(settled: Settled) -> RenderedFile:
-    body = _object(
-        settled,
+def _admission_check(resolved: ResolvedWorkload) -> RenderedFile:
+    body = _queue_object(
+        resolved,
         "AdmissionCheck",
         {
-            "controllerName": "kueue.x-k8s.io/provisioning-request",
+            "controllerName": f"{KUEUE_GROUP}/provisioning-request",
             "parameters": {
-                "apiGroup": "kueue.x-k8s.io",
+                "apiGroup": KUEUE_GROUP,
                 "kind": "ProvisioningRequestConfig",
-                "name": settled.cluster_wide_name,
+                "name": resolved.cluster_wide_name,
             },
         },
     )
     return manifest("42-admission-check.yaml", body)
 
 
-def _cluster_queue(settled: Settled) -> RenderedFile:
-    quota = settled.workload.cluster.quota.preemptible
-    gpus = settled.workload.accelerators_total if quota is None else quota
+def _cluster_queue(resolved: ResolvedWorkload) -> RenderedFile:
+    quota = resolved.workload.cluster.quota.preemptible
+    gpus = resolved.workload.accelerators_total if quota is None else quota
     resources: list[Value] = [
         {
-            "name": "nvidia.com/gpu",
-            "nominalQuota": Why(
-                gpus, "Flex-start draws on the preemptible quota; keep this at or below it."
+            "name": GPU,
+            "nominalQuota": Commented(
+                gpus, "Flex-start uses the preemptible quota; keep this at or below that."
             ),
         },
-        {"name": Why("cpu", "Not what is scarce here."), "nominalQuota": _PLENTY},
+        {"name": Commented("cpu", "Not the limiting resource."), "nominalQuota": _PLENTY},
         {"name": "memory", "nominalQuota": f"{_PLENTY}Gi"},
     ]
-    body = _object(
-        settled,
+    body = _queue_object(
+        resolved,
         "ClusterQueue",
         {
             "namespaceSelector": {
-                "matchLabels": {"kubernetes.io/metadata.name": settled.namespace}
+                "matchLabels": {"kubernetes.io/metadata.name": resolved.namespace}
             },
             "resourceGroups": [
                 {
-                    "coveredResources": ["nvidia.com/gpu", "cpu", "memory"],
-                    "flavors": [{"name": settled.cluster_wide_name, "resources": resources}],
+                    "coveredResources": [GPU, "cpu", "memory"],
+                    "flavors": [{"name": resolved.cluster_wide_name, "resources": resources}],
                 }
             ],
             "admissionChecksStrategy": {
-                "admissionChecks": [{"name": settled.cluster_wide_name}],
+                "admissionChecks": [{"name": resolved.cluster_wide_name}],
             },
         },
     )
     return manifest("43-cluster-queue.yaml", body)
 
 
-def _local_queue(settled: Settled, queue: str) -> RenderedFile:
+def _local_queue(resolved: ResolvedWorkload, queue: str) -> RenderedFile:
     body: Value = {
         "apiVersion": _API,
         "kind": "LocalQueue",
-        "metadata": {"name": queue, "namespace": settled.namespace, "labels": settled.labels},
-        "spec": {"clusterQueue": cluster_queue_name(settled)},
+        "metadata": {"name": queue, "namespace": resolved.namespace, "labels": resolved.labels},
+        "spec": {"clusterQueue": cluster_queue_name(resolved)},
     }
     return manifest("44-local-queue.yaml", body)
 
 
-def _object(settled: Settled, kind: str, spec: Value) -> Value:
+def _queue_object(resolved: ResolvedWorkload, kind: str, spec: Value) -> Value:
     body: dict[str, Value] = {
         "apiVersion": _API,
         "kind": kind,
-        "metadata": {"name": settled.cluster_wide_name, "labels": settled.labels},
+        "metadata": {"name": resolved.cluster_wide_name, "labels": resolved.labels},
     }
     return {**body, "spec": spec} if spec else body

@@ -1,72 +1,74 @@
-"""Where Pods may run: selectors, tolerations and affinity for each tier."""
+"""Where Pods may run: the selectors, tolerations and affinity of each tier."""
 
 from outlast.capacity.vocabulary import Tier
-from outlast.manifests.render.settled import (
-    ACCELERATOR,
-    COMPUTE_CLASS,
-    FLEX_START,
-    MAX_RUN,
-    NODE_POOL,
-    PREEMPTIBLE,
-    QUEUED,
-    SPOT,
-    Settled,
+from outlast.manifests.conventions import (
+    ACCELERATOR_LABEL,
+    CLASS_LABEL,
+    FLEX_START_LABEL,
+    MAX_RUN_LABEL,
+    POOL_LABEL,
+    PREEMPTIBLE_LABEL,
+    QUEUED_LABEL,
+    SPOT_LABEL,
 )
-from outlast.manifests.render.text import Value, Why
+from outlast.manifests.render.resolved import ResolvedWorkload
+from outlast.yamltext.writing import Commented, Value
 
 
-def placement(settled: Settled) -> dict[str, Value]:
+def placement(resolved: ResolvedWorkload) -> dict[str, Value]:
     """The keys of a Pod's spec that choose its node."""
     keys: dict[str, Value] = {}
-    if selector := _selector(settled):
+    if selector := _selector(resolved):
         keys["nodeSelector"] = selector
-    if tolerations := _tolerations(settled):
+    if tolerations := _tolerations(resolved):
         keys["tolerations"] = tolerations
-    if settled.tier is Tier.ON_DEMAND and not settled.is_autopilot:
+    if resolved.tier is Tier.ON_DEMAND and not resolved.is_autopilot:
         keys["affinity"] = _away_from_preemptible()
     return keys
 
 
-def _selector(settled: Settled) -> dict[str, Value]:
-    if settled.tier is Tier.HYBRID:
-        # The class decides on the hardware; a second selector could contradict one of its choices.
-        reason = "The ComputeClass tries its tiers in order. No gke-spot selector beside it: GKE "
-        reason += "can reject such Pods."
-        return {COMPUTE_CLASS: Why(settled.cluster_wide_name, reason)}
-    selector: dict[str, Value] = {}
-    if settled.tier is Tier.SPOT:
-        selector[SPOT] = Why(
-            "true", "A toleration alone sends nothing to Spot: only this selector does."
+def _selector(resolved: ResolvedWorkload) -> dict[str, Value]:
+    if resolved.tier is Tier.HYBRID:
+        # The class chooses the hardware; a second selector could contradict it.
+        reason = (
+            "The ComputeClass tries its tiers in order. Do not add a gke-spot selector: GKE can "
         )
-    if settled.tier is Tier.FLEX_START:
-        selector.update(_flex_start_selector(settled))
-    if settled.workload.accelerator is not None:
-        selector[ACCELERATOR] = settled.workload.accelerator.type
-    if settled.pool is not None:
-        selector.update(settled.pool.labels)
-    return selector
-
-
-def _flex_start_selector(settled: Settled) -> dict[str, Value]:
+        reason += "reject such Pods."
+        return {CLASS_LABEL: Commented(resolved.cluster_wide_name, reason)}
     selector: dict[str, Value] = {}
-    if settled.is_queued:
-        assert settled.pool is not None
-        reason = "Queued nodes are made for the request alone, in this pool."
-        selector[NODE_POOL] = Why(settled.pool.name, reason)
-    else:
-        reason = "Asks for a flex-start node: not preempted, but gone at the end of its lease."
-        selector[FLEX_START] = Why("true", reason)
-    if settled.is_autopilot:
-        seconds = int(settled.workload.max_run.total_seconds())
-        selector[MAX_RUN] = Why(str(seconds), "How long the node lives, in seconds.")
+    if resolved.tier is Tier.SPOT:
+        selector[SPOT_LABEL] = Commented(
+            "true", "Required: a toleration alone does not place Pods on Spot nodes."
+        )
+    if resolved.tier is Tier.FLEX_START:
+        selector.update(_flex_start_selector(resolved))
+    if resolved.workload.accelerator is not None:
+        selector[ACCELERATOR_LABEL] = resolved.workload.accelerator.type
+    if resolved.pool is not None:
+        selector.update(resolved.pool.labels)
     return selector
 
 
-def _tolerations(settled: Settled) -> list[Value]:
-    # GPU taints need none: the admission plug-in adds theirs from the requests.
+def _flex_start_selector(resolved: ResolvedWorkload) -> dict[str, Value]:
+    selector: dict[str, Value] = {}
+    if resolved.is_queued:
+        assert resolved.pool is not None
+        reason = "Nodes for queued requests are created in this node pool only."
+        selector[POOL_LABEL] = Commented(resolved.pool.name, reason)
+    else:
+        reason = "Requests a flex-start node: not preempted, but removed when its lease ends."
+        selector[FLEX_START_LABEL] = Commented("true", reason)
+    if resolved.is_autopilot:
+        seconds = int(resolved.workload.max_run.total_seconds())
+        selector[MAX_RUN_LABEL] = Commented(str(seconds), "The lifetime of the node in seconds.")
+    return selector
+
+
+def _tolerations(resolved: ResolvedWorkload) -> list[Value]:
+    # GPU taints need no toleration here: an admission plugin adds it to Pods that request GPUs.
     tolerations: list[Value] = []
-    if settled.pool is not None:
-        for index, taint in enumerate(settled.pool.taints):
+    if resolved.pool is not None:
+        for index, taint in enumerate(resolved.pool.taints):
             toleration: dict[str, Value] = {
                 "key": taint.key,
                 "operator": "Equal",
@@ -74,13 +76,17 @@ def _tolerations(settled: Settled) -> list[Value]:
                 "effect": str(taint.effect),
             }
             if index == 0:
-                pool = settled.pool.name
-                toleration["key"] = Why(taint.key, f"The taint of node pool {pool}, word for word.")
+                pool = resolved.pool.name
+                toleration["key"] = Commented(
+                    taint.key, f"Must match the taint of node pool {pool} exactly."
+                )
             tolerations.append(toleration)
-    if settled.is_queued:
+    if resolved.is_queued:
         tolerations.append(
             {
-                "key": Why(QUEUED, "GKE puts this taint on every pool for queued provisioning."),
+                "key": Commented(
+                    QUEUED_LABEL, "GKE adds this taint to every node pool for queued provisioning."
+                ),
                 "operator": "Equal",
                 "value": "true",
                 "effect": "NoSchedule",
@@ -91,13 +97,14 @@ def _tolerations(settled: Settled) -> list[Value]:
 
 def _away_from_preemptible() -> Value:
     expressions: list[Value] = [
-        {"key": key, "operator": "DoesNotExist"} for key in (SPOT, PREEMPTIBLE, FLEX_START)
+        {"key": key, "operator": "DoesNotExist"}
+        for key in (SPOT_LABEL, PREEMPTIBLE_LABEL, FLEX_START_LABEL)
     ]
     return {
         "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": Why(
+            "requiredDuringSchedulingIgnoredDuringExecution": Commented(
                 {"nodeSelectorTerms": [{"matchExpressions": expressions}]},
-                "All three at once: stays off every kind of node that is taken away.",
+                "All three: keeps the Pod off every kind of node that can be taken away.",
             )
         }
     }

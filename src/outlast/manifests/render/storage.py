@@ -1,11 +1,13 @@
-"""Volumes for checkpoints and shared memory, and the claim where one is made."""
+"""Volumes for checkpoints, shared memory and scratch space, and the claim for checkpoints."""
 
-from outlast.capacity.addresses import bucket_of
 from outlast.capacity.vocabulary import AccessMode, StorageKind
+from outlast.capacity.workload.addresses import bucket_of
+from outlast.manifests.conventions import FUSE_DRIVER
 from outlast.manifests.render.files import RenderedFile, manifest
-from outlast.manifests.render.settled import Settled
-from outlast.manifests.render.text import Value, Why
+from outlast.manifests.render.resolved import ResolvedWorkload
+from outlast.manifests.render.security import is_restricted, scratch_folders, user_of
 from outlast.manifests.render.variables import FUSE_MOUNT
+from outlast.yamltext.writing import Commented, Value
 
 _DEFAULT_CLASSES = {
     AccessMode.READ_WRITE_ONCE: "standard-rwo",
@@ -13,74 +15,108 @@ _DEFAULT_CLASSES = {
 }
 _CHECKPOINTS = "checkpoints"
 _SHARED_MEMORY = "shared-memory"
+_SHARED_MEMORY_PATH = "/dev/shm"
 
 
-def claim_name(settled: Settled) -> str | None:
+def claim_name(resolved: ResolvedWorkload) -> str | None:
     if (
-        settled.workload.checkpoint is None
-        or settled.workload.storage_kind is not StorageKind.CLAIM
+        resolved.workload.checkpoint is None
+        or resolved.workload.storage_kind is not StorageKind.CLAIM
     ):
         return None
-    return settled.workload.storage.claim or f"{settled.name}-checkpoints"
+    return resolved.workload.storage.claim or f"{resolved.name}-checkpoints"
 
 
-def volumes(settled: Settled) -> list[Value]:
+def volumes(resolved: ResolvedWorkload) -> list[Value]:
     listed: list[Value] = []
-    checkpoint, claim = settled.workload.checkpoint, claim_name(settled)
-    if settled.uses_fuse and checkpoint is not None:
+    checkpoint, claim = resolved.workload.checkpoint, claim_name(resolved)
+    if resolved.uses_fuse and checkpoint is not None:
         attributes = {
             "bucketName": bucket_of(checkpoint.url).name,
-            "mountOptions": "implicit-dirs",
+            "mountOptions": _mount_options(resolved),
         }
-        driver = "gcsfuse.csi.storage.gke.io"
         listed.append(
-            {"name": _CHECKPOINTS, "csi": {"driver": driver, "volumeAttributes": attributes}}
+            {"name": _CHECKPOINTS, "csi": {"driver": FUSE_DRIVER, "volumeAttributes": attributes}}
         )
     if claim is not None:
         listed.append({"name": _CHECKPOINTS, "persistentVolumeClaim": {"claimName": claim}})
-    if settled.workload.resources.shared_memory is not None:
-        size = quantity(settled.workload.resources.shared_memory)
+    if resolved.workload.resources.shared_memory is not None:
+        size = quantity(resolved.workload.resources.shared_memory)
         listed.append({"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory", "sizeLimit": size}})
+    taken = _paths(resolved)
+    listed += [
+        {"name": name, "emptyDir": {}}
+        for name, path in scratch_folders(resolved).items()
+        if path not in taken
+    ]
     return listed
 
 
-def mounts(settled: Settled) -> list[Value]:
+def mounts(resolved: ResolvedWorkload) -> list[Value]:
     listed: list[Value] = []
-    if settled.uses_fuse:
-        path = settled.workload.storage.mount or FUSE_MOUNT
+    if (path := _checkpoint_path(resolved)) is not None:
         listed.append({"name": _CHECKPOINTS, "mountPath": path})
-    if claim_name(settled) is not None:
-        assert settled.workload.checkpoint is not None
-        own = settled.workload.checkpoint.url.removeprefix("file://").rstrip("/")
-        path = settled.workload.storage.mount or own
-        listed.append({"name": _CHECKPOINTS, "mountPath": path})
-    if settled.workload.resources.shared_memory is not None:
-        reason = "The 64 MiB that a container gets are too few for the workers of a data loader."
-        listed.append({"name": _SHARED_MEMORY, "mountPath": Why("/dev/shm", reason)})
+    if resolved.workload.resources.shared_memory is not None:
+        reason = "The default of 64 MiB is too small for data loader workers."
+        listed.append({"name": _SHARED_MEMORY, "mountPath": Commented(_SHARED_MEMORY_PATH, reason)})
+    taken = _paths(resolved)
+    listed += [
+        {"name": name, "mountPath": path}
+        for name, path in scratch_folders(resolved).items()
+        if path not in taken
+    ]
     return listed
 
 
-def claim_file(settled: Settled) -> RenderedFile | None:
-    """The claim, unless the workload names one that exists."""
-    name, storage = claim_name(settled), settled.workload.storage
+def _paths(resolved: ResolvedWorkload) -> set[str | None]:
+    """The paths that are already mounted, where no scratch folder may go."""
+    shared_memory = resolved.workload.resources.shared_memory
+    return {_checkpoint_path(resolved), _SHARED_MEMORY_PATH if shared_memory else None}
+
+
+def _checkpoint_path(resolved: ResolvedWorkload) -> str | None:
+    if resolved.uses_fuse:
+        return resolved.workload.storage.mount or FUSE_MOUNT
+    if claim_name(resolved) is not None:
+        assert resolved.workload.checkpoint is not None
+        own = resolved.workload.checkpoint.url.removeprefix("file://").rstrip("/")
+        return resolved.workload.storage.mount or own
+    return None
+
+
+def _mount_options(resolved: ResolvedWorkload) -> str:
+    options = ["implicit-dirs"]
+    assert resolved.workload.checkpoint is not None
+    if folder := bucket_of(resolved.workload.checkpoint.url).folder:
+        # setup/access.sh grants access to this folder only.
+        options.append(f"only-dir={folder}")
+    if is_restricted(resolved):
+        # The mount is owned by one user. The driver sets the group from the Pod's fsGroup.
+        options.append(f"uid={user_of(resolved)}")
+    return ",".join(options)
+
+
+def claim_file(resolved: ResolvedWorkload) -> RenderedFile | None:
+    """The claim, unless the workload names an existing one."""
+    name, storage = claim_name(resolved), resolved.workload.storage
     if name is None or storage.claim is not None:
         return None
     body: Value = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": settled.namespace, "labels": settled.labels},
+        "metadata": {"name": name, "namespace": resolved.namespace, "labels": resolved.labels},
         "spec": {
-            "accessModes": Why([str(storage.access)], _access_reason(storage.access)),
+            "accessModes": Commented([str(storage.access)], _access_reason(storage.access)),
             "storageClassName": storage.storage_class or _DEFAULT_CLASSES[storage.access],
             "resources": {"requests": {"storage": quantity(storage.size)}},
         },
     }
-    reason = "Network storage: it stays when the node goes, which emptyDir and local SSD do not."
+    reason = "Network storage: unlike emptyDir and local SSD, it survives the loss of the node."
     return manifest("30-persistent-volume-claim.yaml", body, reason=reason)
 
 
 def quantity(size_bytes: int) -> str:
-    """A size as Kubernetes writes it, exactly."""
+    """A size as an exact Kubernetes quantity."""
     for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
         if size_bytes % 1024**power == 0:
             return f"{size_bytes // 1024**power}{unit}"
@@ -89,7 +125,5 @@ def quantity(size_bytes: int) -> str:
 
 def _access_reason(access: AccessMode) -> str:
     if access is AccessMode.READ_WRITE_MANY:
-        return "Several Pods on several nodes write at the same time."
-    return (
-        "One node at a time. The disk lives in one zone, so the Pod waits for a node in that zone."
-    )
+        return "Pods on several nodes write at the same time."
+    return "One node at a time. The disk is in one zone, so the Pod waits for a node in that zone."

@@ -1,13 +1,13 @@
-"""The node pool as Terraform, laid out as `terraform fmt` does."""
+"""The node pool as Terraform, formatted as by `terraform fmt`."""
 
 import json
 import re
 
-from outlast.capacity.cluster import LONG_WINDOW, Pool
 from outlast.capacity.vocabulary import TaintEffect, Tier
+from outlast.capacity.workload.cluster import LONG_WINDOW, NodePoolSpec
 from outlast.manifests.render.files import SETUP, RenderedFile
-from outlast.manifests.render.node_pool import has_long_window, machine_of
-from outlast.manifests.render.settled import Settled
+from outlast.manifests.render.nodes import has_long_window, machine_of
+from outlast.manifests.render.resolved import ResolvedWorkload
 
 _EFFECTS = {
     TaintEffect.NO_SCHEDULE: "NO_SCHEDULE",
@@ -16,11 +16,11 @@ _EFFECTS = {
 }
 
 
-def terraform_file(settled: Settled) -> RenderedFile | None:
-    pool = settled.pool
+def terraform_file(resolved: ResolvedWorkload) -> RenderedFile | None:
+    pool = resolved.pool
     if pool is None or pool.exists:
         return None
-    cluster = settled.workload.cluster
+    cluster = resolved.workload.cluster
     variables = [
         _variable("project", cluster.project, "The project of the cluster."),
         _variable("cluster", cluster.name, "The name of the cluster."),
@@ -36,14 +36,14 @@ def terraform_file(settled: Settled) -> RenderedFile | None:
             }
         ),
         "",
-        *_autoscaling(settled),
+        *_autoscaling(resolved),
         "",
-        *_node_config(settled, pool),
+        *_node_config(resolved, pool),
     ]
-    if settled.tier is Tier.FLEX_START:
-        body += ["", "# Flex-start nodes are not repaired, but replaced."]
+    if resolved.tier is Tier.FLEX_START:
+        body += ["", "# Flex-start nodes are replaced, not repaired."]
         body += _block("management", _attributes({"auto_repair": "false", "auto_upgrade": "true"}))
-        if settled.is_queued:
+        if resolved.is_queued:
             body += ["", *_block("queued_provisioning", _attributes({"enabled": "true"}))]
     resource = _block(f'resource "google_container_node_pool" {quoted(label)}', body)
     head = "# The same node pool as in node-pool.sh."
@@ -52,7 +52,7 @@ def terraform_file(settled: Settled) -> RenderedFile | None:
 
 
 def quoted(text: str) -> str:
-    """A text for HCL. Templates are taken apart, so that nothing in it is evaluated."""
+    """A string for HCL. Templates are escaped, so nothing in it is evaluated."""
     return json.dumps(text).replace("${", "$${").replace("%{", "%%{")
 
 
@@ -63,7 +63,7 @@ def _variable(name: str, default: str | None, description: str) -> str:
     return "\n".join(_block(f"variable {quoted(name)}", _attributes(attributes)))
 
 
-def _autoscaling(settled: Settled) -> list[str]:
+def _autoscaling(resolved: ResolvedWorkload) -> list[str]:
     return [
         "initial_node_count = 0",
         "",
@@ -72,7 +72,7 @@ def _autoscaling(settled: Settled) -> list[str]:
             _attributes(
                 {
                     "total_min_node_count": "0",
-                    "total_max_node_count": str(settled.pool_nodes_max),
+                    "total_max_node_count": str(resolved.pool_nodes_max),
                     "location_policy": quoted("ANY"),
                 }
             ),
@@ -80,26 +80,26 @@ def _autoscaling(settled: Settled) -> list[str]:
     ]
 
 
-def _node_config(settled: Settled, pool: Pool) -> list[str]:
-    attributes = {"machine_type": quoted(machine_of(settled, pool))}
-    if settled.tier is Tier.SPOT:
+def _node_config(resolved: ResolvedWorkload, pool: NodePoolSpec) -> list[str]:
+    attributes = {"machine_type": quoted(machine_of(resolved, pool))}
+    if resolved.tier is Tier.SPOT:
         attributes["spot"] = "true"
-    if settled.tier is Tier.FLEX_START:
-        seconds = int(settled.workload.max_run.total_seconds())
+    if resolved.tier is Tier.FLEX_START:
+        seconds = int(resolved.workload.max_run.total_seconds())
         attributes["flex_start"] = "true"
         attributes["max_run_duration"] = quoted(f"{seconds}s")
     lines = _attributes(attributes)
     if pool.labels:
         pairs = {quoted(key): quoted(value) for key, value in pool.labels.items()}
         lines += ["", "labels = {", *_indented(_attributes(pairs)), "}"]
-    for block in _node_blocks(settled, pool):
+    for block in _node_blocks(resolved, pool):
         lines += ["", *block]
     return _block("node_config", lines)
 
 
-def _node_blocks(settled: Settled, pool: Pool) -> list[list[str]]:
+def _node_blocks(resolved: ResolvedWorkload, pool: NodePoolSpec) -> list[list[str]]:
     blocks = []
-    accelerator = settled.workload.accelerator
+    accelerator = resolved.workload.accelerator
     if accelerator is not None:
         driver = _block(
             "gpu_driver_installation_config",
@@ -114,10 +114,10 @@ def _node_blocks(settled: Settled, pool: Pool) -> list[list[str]]:
             "effect": quoted(_EFFECTS[taint.effect]),
         }
         blocks.append(_block("taint", _attributes(pairs)))
-    if settled.tier is Tier.FLEX_START:
+    if resolved.tier is Tier.FLEX_START:
         pairs = {"consume_reservation_type": quoted("NO_RESERVATION")}
         blocks.append(_block("reservation_affinity", _attributes(pairs)))
-    if has_long_window(settled):
+    if has_long_window(resolved):
         seconds = str(int(LONG_WINDOW.total_seconds()))
         window = _attributes({"shutdown_grace_period_seconds": seconds})
         blocks.append(_block("kubelet_config", window))

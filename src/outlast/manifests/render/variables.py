@@ -1,79 +1,84 @@
-"""What reaches the process as environment variables."""
+"""The environment variables of the container."""
 
 from datetime import timedelta
 
 from outlast._base.interval import LEARNED_WEIGHT
-from outlast.capacity.addresses import bucket_of
-from outlast.capacity.parts import Endpoint
 from outlast.capacity.vocabulary import Kind, StorageKind, Tier
-from outlast.manifests.render.settled import INTERRUPTED_CODE, Settled
-from outlast.manifests.render.text import Value, Why
+from outlast.capacity.workload.sections import AddressOrSecret
+from outlast.manifests.conventions import INTERRUPTED_CODE
+from outlast.manifests.render.resolved import ResolvedWorkload
+from outlast.manifests.render.security import home_variables
+from outlast.yamltext.writing import Commented, Value
 
 FUSE_MOUNT = "/mnt/checkpoints"
 
 
-def variables(settled: Settled, *, run_folder: str = "") -> list[Value]:
-    """The list under `env`. `run_folder` sets the runs of several Jobs apart."""
+def variables(resolved: ResolvedWorkload, *, run_folder: str = "") -> list[Value]:
+    """The list under `env`. `run_folder` separates the runs of several Jobs."""
     env: list[Value] = []
-    if settled.workload.kind is not Kind.SERVING:
-        reason = "Not 0: since Kubernetes 1.27 a Job counts exit 0 as completion, even at eviction."
+    if resolved.workload.kind is not Kind.SERVING:
+        reason = "Not 0: since Kubernetes 1.27 a Job counts exit 0 as completion, even on eviction."
         env.append(_plain("OUTLAST_EXIT_CODE", str(INTERRUPTED_CODE), reason))
-    env.append(_plain("OUTLAST_GRACE_SECONDS", *_grace(settled)))
-    env += _run(settled, run_folder)
-    env += _endpoints(settled)
-    env += _clock(settled)
-    port = settled.workload.alerts.metrics_port
+    env.append(_plain("OUTLAST_GRACE_SECONDS", *_grace(resolved)))
+    env += _run(resolved, run_folder)
+    env += _endpoints(resolved)
+    env += _clock(resolved)
+    port = resolved.workload.alerts.metrics_port
     env.append(_plain("OUTLAST_METRICS_PORT", str(port)))
-    reason = "Prometheus comes from outside the Pod; the default lets in nobody but the Pod itself."
+    reason = "Prometheus connects from outside the Pod; the default allows only the Pod itself."
     env.append(_plain("OUTLAST_METRICS_HOST", "0.0.0.0", reason))
-    workload = settled.workload
+    workload = resolved.workload
+    chosen = workload.env.keys() | workload.secrets.keys()
+    reason = "The image has no such user, and its own home directory is read-only."
+    for name, value in home_variables(resolved).items():
+        if name not in chosen:
+            env.append(_plain(name, value, reason if name == "HOME" else ""))
     env += [_plain(name, value) for name, value in workload.env.items()]
     env += [_secret(name, ref) for name, ref in workload.secrets.items()]
     return env
 
 
-def run_address(settled: Settled, run_folder: str = "") -> str | None:
-    """Where the process finds its checkpoints: an address, or a path below a mount."""
-    checkpoint = settled.workload.checkpoint
+def run_address(resolved: ResolvedWorkload, run_folder: str = "") -> str | None:
+    """Where the process finds its checkpoints: a URL, or a path below a mount."""
+    checkpoint = resolved.workload.checkpoint
     if checkpoint is None:
         return None
     address = checkpoint.url.rstrip("/")
-    if settled.workload.storage_kind is StorageKind.FUSE:
-        mount = settled.workload.storage.mount or FUSE_MOUNT
-        folder = bucket_of(checkpoint.url).folder
-        address = f"{mount}/{folder}" if folder else mount
-    elif settled.workload.storage_kind is StorageKind.CLAIM:
+    if resolved.workload.storage_kind is StorageKind.FUSE:
+        # The mount shows the folder of the URL and nothing above it.
+        address = resolved.workload.storage.mount or FUSE_MOUNT
+    elif resolved.workload.storage_kind is StorageKind.CLAIM:
         address = address.removeprefix("file://")
     return f"{address}/{run_folder}" if run_folder else address
 
 
-def _run(settled: Settled, run_folder: str) -> list[Value]:
-    address = run_address(settled, run_folder)
+def _run(resolved: ResolvedWorkload, run_folder: str) -> list[Value]:
+    address = run_address(resolved, run_folder)
     if address is None:
         return []
-    reason = "Outlives the node and the Pod: whoever starts next resumes from here."
-    if settled.workload.kind in (Kind.SWEEP, Kind.CI):
+    reason = "Survives the node and the Pod: the next Pod resumes from here."
+    if resolved.workload.kind in (Kind.SWEEP, Kind.CI):
         reason += " Outlast appends the index of an indexed Job."
     env: list[Value] = [_plain("OUTLAST_RUN_URL", address, reason)]
-    interval = settled.workload.checkpoint.interval if settled.workload.checkpoint else None
+    interval = resolved.workload.checkpoint.interval if resolved.workload.checkpoint else None
     if isinstance(interval, timedelta):
         seconds = interval / timedelta(seconds=1)
         env.append(_plain("OUTLAST_EVERY_SECONDS", f"{seconds:.15g}"))
     elif interval is not None:
         env.append(_plain("OUTLAST_EVERY_STEPS", str(interval)))
     else:
-        env += _prior(settled)
+        env += _prior(resolved)
     return env
 
 
-def _prior(settled: Settled) -> list[Value]:
-    """What earlier runs measured of the pool, so that a run need not learn it anew."""
-    workload = settled.workload
+def _prior(resolved: ResolvedWorkload) -> list[Value]:
+    """What earlier runs measured, so that a run does not have to learn it again."""
+    workload = resolved.workload
     mean, unannounced = workload.measured.between_interruptions, workload.measured.unannounced
-    if mean is None or not settled.can_be_reclaimed:
+    if mean is None or not resolved.can_be_reclaimed:
         return []
     seconds = mean / timedelta(seconds=1) / workload.nodes
-    reason = "As measured: how often this pool interrupts a run sets how often it saves."
+    reason = "As measured: how often the pool interrupts a run determines how often it saves."
     env: list[Value] = [
         _plain("OUTLAST_PRIOR_MEAN_SECONDS", f"{seconds:.6g}", reason),
         _plain("OUTLAST_PRIOR_WEIGHT", f"{LEARNED_WEIGHT:g}"),
@@ -83,54 +88,54 @@ def _prior(settled: Settled) -> list[Value]:
     return env
 
 
-def _grace(settled: Settled) -> tuple[str, str]:
+def _grace(resolved: ResolvedWorkload) -> tuple[str, str]:
     reason = ""
-    if settled.uses_fuse:
-        reason = "Shorter than the Pod's grace: the FUSE sidecar ends after the program and still "
-        reason += "has to flush."
-    elif settled.can_be_reclaimed:
-        reason = "What a reclaimed node really gives: "
-        reason += "the kubelet's shutdown window less its last 15 s."
-    return str(settled.process_grace_seconds), reason
+    if resolved.uses_fuse:
+        reason = "Shorter than the Pod's grace period: the FUSE sidecar stops after the program "
+        reason += "and still has to flush."
+    elif resolved.can_be_reclaimed:
+        reason = "What a reclaimed node gives: "
+        reason += "the kubelet's shutdown window minus its last 15 s."
+    return str(resolved.process_grace_seconds), reason
 
 
-def _endpoints(settled: Settled) -> list[Value]:
+def _endpoints(resolved: ResolvedWorkload) -> list[Value]:
     env: list[Value] = []
     for name, endpoint in (
-        ("OUTLAST_QUEUE_URL", settled.workload.queue),
-        ("OUTLAST_SINK_URL", settled.workload.sink),
+        ("OUTLAST_QUEUE_URL", resolved.workload.queue),
+        ("OUTLAST_SINK_URL", resolved.workload.sink),
     ):
         if endpoint is not None:
             env.append(_endpoint(name, endpoint))
     return env
 
 
-def _endpoint(name: str, endpoint: Endpoint) -> Value:
+def _endpoint(name: str, endpoint: AddressOrSecret) -> Value:
     if endpoint.url is not None:
         return _plain(name, endpoint.url)
     assert endpoint.secret is not None
     return _secret(name, endpoint.secret)
 
 
-def _clock(settled: Settled) -> list[Value]:
-    if not settled.has_lease:
+def _clock(resolved: ResolvedWorkload) -> list[Value]:
+    if not resolved.has_lease:
         return []
-    reason = "The expiry clock: Outlast reads from this node when its lease ends, and stops ahead."
+    reason = "Outlast reads from this node when its lease ends, and stops before that."
     env: list[Value] = [
         {
-            "name": Why("OUTLAST_NODE_NAME", reason),
+            "name": Commented("OUTLAST_NODE_NAME", reason),
             "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
         }
     ]
-    if settled.tier is Tier.FLEX_START:
-        seconds = str(int(settled.workload.max_run.total_seconds()))
-        reason = "Counted from the boot of the node, should its annotation not be readable."
+    if resolved.tier is Tier.FLEX_START:
+        seconds = str(int(resolved.workload.max_run.total_seconds()))
+        reason = "Counted from the boot of the node if its annotation cannot be read."
         env.append(_plain("OUTLAST_MAX_RUN_SECONDS", seconds, reason))
     return env
 
 
 def _plain(name: str, value: str, reason: str = "") -> Value:
-    return {"name": Why(name, reason), "value": value}
+    return {"name": Commented(name, reason), "value": value}
 
 
 def _secret(name: str, ref: str) -> Value:

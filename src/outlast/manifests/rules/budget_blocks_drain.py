@@ -1,44 +1,48 @@
-"""A disruption budget that never lets a Pod go.
+"""A PodDisruptionBudget never allows an eviction.
 
-Why: where no Pod may be missing, no node can be drained. Upgrades and repairs of the node pool wait
-for an hour and then take the node all the same, without the order that the budget was meant to
-bring.
-Instead: allow one Pod to be missing (maxUnavailable: 1), and run at least two replicas.
+Why: if no Pod may be unavailable, its node cannot be drained. Upgrades and repairs of the node pool
+wait for up to an hour, and then GKE removes the node anyway: the budget delays maintenance without
+protecting the Pods.
+Instead: allow one Pod to be unavailable (maxUnavailable: 1), and run at least two replicas.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.counting import pods_at_once
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, object_rule
-from outlast.manifests.lint.selecting import pods_selected
-from outlast.manifests.lint.view import Fault, Manifest
+from outlast.manifests.rules.api import (
+    Fault,
+    KubernetesObject,
+    Pod,
+    Review,
+    Severity,
+    object_rule,
+    pods_at_once,
+    pods_selected,
+)
 
 
 @object_rule("OL704", Severity.WARNING)
-def budget_blocks_drain(manifest: Manifest, review: Review) -> Iterator[Fault]:
+def budget_blocks_drain(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     if manifest.kind != "PodDisruptionBudget" or "selector" not in manifest.mapping("spec"):
         return
     pods = list(pods_selected(manifest.mapping("spec", "selector"), manifest, review))
-    # To hold up a drain can be the very purpose over a Job, which ends by itself.
+    # For a Job, which ends by itself, delaying a drain may be the purpose of the budget.
     if any(pod.job is not None or pod.owner_kind == "Pod" for pod in pods):
         return
     total = _total(pods, review)
     for field, value in manifest.mapping("spec").items():
         if field in ("maxUnavailable", "minAvailable") and _keeps_all(field, value, total):
             shown = repr(value) if isinstance(value, str) else value
-            of = f", and {total} Pods are selected" if total is not None else ""
+            of = "" if total is None else f" of {total} selected Pod{'s' * (total != 1)}"
             yield manifest.fault(
-                f"{field} is {shown}{of}: no Pod may ever be evicted.", at=("spec", field)
+                f"{field} is {shown}{of}, so no Pod can ever be evicted.", at=("spec", field)
             )
 
 
 def _keeps_all(field: str, value: object, total: int | None) -> bool:
-    """Whether a limit leaves no Pod to spare. Without a total, only what is so for any number."""
+    """Whether a limit allows no eviction. Without a total: whether it does so for any number."""
     percent = _percent(value)
     if field == "maxUnavailable":
-        # Rounded up, so that any percentage above nothing lets one go.
+        # Kubernetes rounds up, so any percentage above 0 allows at least one eviction.
         return (value == 0 and not isinstance(value, bool)) or percent == 0
     if percent is not None:
         return percent >= 100 or (total is not None and -(-total * percent // 100) >= total > 0)
@@ -53,7 +57,7 @@ def _percent(value: object) -> int | None:
 
 
 def _total(pods: list[Pod], review: Review) -> int | None:
-    """How many Pods are selected, if all say so themselves and nothing scales them."""
+    """How many Pods are selected, if every owner sets replicas and nothing scales it."""
     scaled = {
         one.text("spec", "scaleTargetRef", "name")
         for kind in ("HorizontalPodAutoscaler", "ScaledObject")

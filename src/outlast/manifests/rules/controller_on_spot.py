@@ -1,22 +1,19 @@
-"""A controller, a monitor or a queue with a single replica on Spot.
+"""A controller, monitoring service or queue runs as a single replica on Spot.
 
-Why: what restarts evicted work, scales the nodes, raises the alarm or holds the queue must be there
-when nodes are reclaimed, and it is reclaimed with them. Then evicted Pods are not replaced, Jobs
-are not admitted, and nobody is told.
-Instead: keep it on an on-demand node (cloud.google.com/gke-provisioning: standard), or give it a
-second replica where it can have one.
+Why: the service that restarts evicted work, scales nodes, sends alerts or stores the queue is
+needed most when nodes are reclaimed, and it is reclaimed along with them. Until it is back, evicted
+Pods are not replaced, Jobs are not admitted and alerts are not sent.
+Instead: run it on an on-demand node (cloud.google.com/gke-provisioning: standard), or run a second
+replica if it supports that.
 """
 
 import re
 from collections.abc import Iterator
 
-from outlast.manifests.lint.pod import Container, Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import Container, Fault, Pod, Review, Severity, pod_rule
 
 _KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "Pod", "Rollout")
-# The last part of an image's name, as their projects publish them.
+# The last part of the image name, as published by each project.
 _IMAGES = re.compile(
     r"""(?:
     .*-(?:operator|controller|controller-manager|autoscaler)
@@ -35,15 +32,15 @@ _LEADER_FLAG = re.compile(r"--?(?:enable-)?leader-elect(?:ion)?(?:=true)?")
 
 @pod_rule("OL202", Severity.WARNING)
 def controller_on_spot(pod: Pod, review: Review) -> Iterator[Fault]:
-    if pod.owner_kind not in _KINDS or not review.aim(pod).includes_spot:
+    if pod.owner_kind not in _KINDS or not review.placement(pod).includes_spot:
         return
     if (pod.manifest.integer("spec", "replicas") or 1) > 1:
         return
     found = next((one for one in pod.containers if _is_controller(one)), None)
     if found is not None:
         yield found.fault(
-            f"{pod.manifest} has one replica and may run on Spot; what it looks after is left "
-            "alone whenever its node is reclaimed.",
+            f"{pod.manifest} has one replica and may run on Spot: it is unavailable whenever its "
+            "node is reclaimed.",
             at=("image",),
         )
 
@@ -54,6 +51,6 @@ def _is_controller(container: Container) -> bool:
     image = (container.image or "").partition("@")[0]
     name = image.rpartition("/")[2].partition(":")[0]
     program = next(iter(container.listed("command")), None)
-    # Started with another program, the image is a client: a shell that somebody works in.
+    # If another program is started, the image is used as a client, such as an interactive shell.
     is_client = isinstance(program, str) and program.rpartition("/")[2] in _CLIENTS
     return bool(_IMAGES.fullmatch(name)) and not is_client

@@ -1,21 +1,16 @@
-"""A deadline that runs while the Job waits for nodes.
+"""The Job's deadline keeps running while the Job waits for nodes.
 
-Why: activeDeadlineSeconds of a Job counts from its start, and it has started as soon as it exists:
-the hours in which its Pods are Pending count too, and so does each wait after an eviction. A Job
-that had to wait for flex-start or Spot nodes is ended before its work is done, or before it began.
-While Kueue holds a Job back, the clock stands still.
-Instead: set activeDeadlineSeconds on the Pod template, where it counts from the start of the Pod on
-a node, or leave it out and alert on Pods that are Pending; or let Kueue queue the Job.
+Why: activeDeadlineSeconds of a Job counts from the time the Job is created, so time spent Pending
+counts too, both at the beginning and after each eviction. A Job that has to wait for flex-start or
+Spot nodes is terminated before its work is done, or even before it begins. The clock stops only
+while Kueue keeps the Job suspended.
+Instead: set activeDeadlineSeconds on the Pod template, where it counts from the time the Pod starts
+on a node; or remove it and alert on Pending Pods; or queue the Job with Kueue.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.kueue import queue_of
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.pools.model import Tier
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import Fault, NodeTier, Pod, Review, Severity, pod_rule, queue_of
 
 
 @pod_rule("OL306", Severity.WARNING)
@@ -23,15 +18,15 @@ def deadline_while_queued(pod: Pod, review: Review) -> Iterator[Fault]:
     if pod.job is None:
         return
     seconds = pod.job.integer("spec", "activeDeadlineSeconds")
-    tiers = review.aim(pod).tiers
-    if seconds is None or not tiers & {Tier.SPOT, Tier.FLEX_START}:
+    tiers = review.placement(pod).tiers
+    if seconds is None or not tiers & {NodeTier.SPOT, NodeTier.FLEX_START}:
         return
-    # With its nodes at hand when it starts, and no reclaim, nothing else burns the clock.
-    if queue_of(pod.manifest) is not None and Tier.SPOT not in tiers:
+    # Kueue starts the Job when its nodes are ready, and flex-start nodes are not reclaimed.
+    if queue_of(pod.manifest) is not None and NodeTier.SPOT not in tiers:
         return
-    kind = "flex-start" if Tier.SPOT not in tiers else "Spot"
+    kind = "flex-start" if NodeTier.SPOT not in tiers else "Spot"
     yield pod.job.fault(
-        f"The deadline of {seconds} s runs while the Pods wait for {kind} nodes, and ends the Job "
-        "in the middle of its work.",
+        f"The deadline of {seconds} s keeps running while the Pods wait for {kind} nodes, so the "
+        "Job may be terminated before its work is done.",
         at=("spec", "activeDeadlineSeconds"),
     )

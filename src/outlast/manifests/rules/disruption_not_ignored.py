@@ -1,37 +1,40 @@
-"""A podFailurePolicy that counts evictions as failures of the program.
+"""A podFailurePolicy counts evictions as failures of the program.
 
-Why: an evicted Pod is a failed Pod with the condition DisruptionTarget. Where no rule ignores that
-condition, each eviction spends one of the Job's retries, and a rule that fails the Job on it ends
-the work at the first one.
-Instead: let the first rule be Ignore on the condition DisruptionTarget. Inside a JobSet that
-restarts all its Jobs together, FailJob on it is right.
+Why: an evicted Pod is a failed Pod with the condition DisruptionTarget. If no rule ignores that
+condition, each eviction uses up one of the Job's retries. If a rule fails the Job on that
+condition, the first eviction ends the Job.
+Instead: make Ignore on the condition DisruptionTarget the first rule. The exception is a JobSet
+that restarts all its Jobs together: there, FailJob on DisruptionTarget is correct.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.changes import Append, Fix
-from outlast.manifests.lint.failure_policy import (
+from outlast.manifests.rules.api import (
     IGNORE_DISRUPTIONS,
+    Append,
     FailureRule,
+    Fault,
+    Fix,
+    Job,
+    Pod,
+    Review,
+    Severity,
+    failure_rules_of,
     ignores_disruptions,
-    rules_of,
+    pod_rule,
 )
-from outlast.manifests.lint.pod import Job, Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
 
-# Whoever allows this many retries has left room for evictions.
+# With this many retries, evictions have been allowed for.
 _ROOMY_LIMIT = 50
 _RULES = ("spec", "podFailurePolicy", "rules")
 
 
 @pod_rule("OL105", Severity.WARNING)
 def disruption_not_ignored(pod: Pod, review: Review) -> Iterator[Fault]:
-    # A JobSet restarts its Jobs by a policy of its own.
-    if pod.job is None or pod.owner_kind == "JobSet" or not review.aim(pod).includes_spot:
+    # A JobSet restarts its Jobs by its own policy.
+    if pod.job is None or pod.owner_kind == "JobSet" or not review.placement(pod).includes_spot:
         return
-    job, rules = pod.job, rules_of(pod.job)
+    job, rules = pod.job, failure_rules_of(pod.job)
     if job.get("spec", "podFailurePolicy") is None or ignores_disruptions(job):
         return
     ending = next((r for r in rules if r.is_for_disruptions and r.action.startswith("Fail")), None)
@@ -51,7 +54,7 @@ def disruption_not_ignored(pod: Pod, review: Review) -> Iterator[Fault]:
 
 
 def _ignoring(job: Job, rules: list[FailureRule]) -> Fix | None:
-    # At the end of the list it only works if nothing before it takes evicted Pods.
+    # At the end of the list, it only works if no earlier rule matches evicted Pods.
     if any(rule.takes_killed or rule.is_for_disruptions for rule in rules):
         return None
     change = Append(_RULES, IGNORE_DISRUPTIONS)

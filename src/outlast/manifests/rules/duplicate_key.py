@@ -1,25 +1,22 @@
-"""A key that stands twice in one mapping.
+"""A key appears more than once in the same mapping.
 
-Why: only the last one counts, and nothing says so. Two nodeSelector blocks look as if they added
-up; half of what was written has no effect.
-Instead: keep one, with everything that is meant in it.
+Why: only the last value takes effect, without a warning. Two nodeSelector blocks look as if they
+were combined, but everything in the first one is discarded.
+Instead: keep one of them and merge the others into it.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.file import File
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, file_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import Fault, LoadedFile, Review, Severity, file_rule
 
 
 @file_rule("OL902", Severity.ERROR)
-def duplicate_key(file: File, review: Review) -> Iterator[Fault]:
-    for repeated in file.repeated:
+def duplicate_key(file: LoadedFile, review: Review) -> Iterator[Fault]:
+    for repeated in file.reading.repeated:
         line, _ = file.source.position(repeated.first[0])
         start, end = repeated.second
         yield file.fault(
-            f"The key {repeated.key!r} stands in line {line} already; only this one counts.",
+            f"The key {repeated.key!r} is already set on line {line}; only this value is used.",
             start=start,
             end=end,
         )

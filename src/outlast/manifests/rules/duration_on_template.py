@@ -1,21 +1,29 @@
-"""A parameter of queued provisioning on the Pod template, where Kueue does not look.
+"""A parameter for queued provisioning is on the Pod template, where Kueue ignores it.
 
-Why: Kueue passes annotations such as provreq.kueue.x-k8s.io/maxRunDurationSeconds on to the request
-for nodes, and reads them from the object that it queues: the Job, not its Pods. On the template the
-parameter is ignored without a word, and the nodes come for the default of seven days, which is
-harder to get.
-Instead: put the annotation into the metadata of the Job itself (of the jobTemplate in a CronJob).
+Why: Kueue copies annotations such as provreq.kueue.x-k8s.io/maxRunDurationSeconds to the request
+for nodes, and reads them from the object that it queues: the Job, not its Pods. On the Pod template
+the parameter is silently ignored, and the nodes are requested for the default of seven days, which
+makes them harder to get.
+Instead: move the annotation to the metadata of the Job itself (in a CronJob, to the metadata of the
+jobTemplate).
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.changes import Change, Fix, Put, Remove
-from outlast.manifests.lint.kueue import POD_BY_POD_KINDS, PROVISIONING_PREFIX
-from outlast.manifests.lint.nodes import Path
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    POD_BY_POD_KINDS,
+    PROVISIONING_PREFIX,
+    Change,
+    Fault,
+    Fix,
+    Path,
+    Pod,
+    Put,
+    Remove,
+    Review,
+    Severity,
+    pod_rule,
+)
 
 
 @pod_rule("OL303", Severity.WARNING)
@@ -31,17 +39,17 @@ def duration_on_template(pod: Pod, review: Review) -> Iterator[Fault]:
     ]
     for key in misplaced:
         yield pod.fault(
-            f"Kueue reads {key!r} from the {pod.owner_kind}, not from its Pod template: here it "
-            "is ignored.",
+            f"Kueue reads {key!r} from the {pod.owner_kind}, not from its Pod template, so it is "
+            "ignored here.",
             at=("metadata", "annotations", key),
             of_key=True,
-            # What was without effect until now would get one.
+            # The parameter would take effect for the first time.
             fix=_moved(pod, key, queued_at) if len(misplaced) == 1 else None,
         )
 
 
 def _queued_at(pod: Pod) -> Path:
-    """Where the object stands that Kueue queues."""
+    """The path of the object that Kueue queues."""
     return pod.job.path if pod.job is not None and pod.owner_kind == "CronJob" else ()
 
 
@@ -54,8 +62,8 @@ def _moved(pod: Pod, key: str, queued_at: Path) -> Fix:
         if not pod.manifest.mapping(*annotations[:-1]):
             put = Put(annotations[:-1], {"annotations": {key: value}})
     old: Path = (*pod.path, "metadata", "annotations", key)
-    # A mapping that would be left empty goes as a whole.
+    # Remove a mapping that would be left empty.
     while len(pod.manifest.mapping(*old[:-1])) == 1:
         old = old[:-1]
-    title = f"Move it to the {pod.owner_kind}"
+    title = f"Move the annotation to the {pod.owner_kind}"
     return pod.manifest.fix(title, put, Remove(old), is_safe=False)

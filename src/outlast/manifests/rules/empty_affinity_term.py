@@ -1,16 +1,14 @@
-"""A required node affinity whose terms are empty.
+"""A required node affinity has only empty terms.
 
-Why: an empty term does not match all nodes, as one might think: it matches none. If all terms are
-empty the Pod fits no node, and waits for ever; without any term the API server refuses it.
-Instead: say in matchExpressions what the node must have, or remove the affinity.
+Why: an empty term matches no nodes, although it looks as if it matched all of them. If all terms
+are empty, the Pod fits no node and stays Pending indefinitely. If there are no terms, the API
+server rejects the Pod.
+Instead: list the labels that the node must have in matchExpressions, or remove the affinity.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import Fault, Pod, Review, Severity, pod_rule
 
 _REQUIRED = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 _TERMS = (*_REQUIRED, "nodeSelectorTerms")
@@ -22,14 +20,14 @@ def empty_affinity_term(pod: Pod, review: Review) -> Iterator[Fault]:
     if not isinstance(terms, list):
         return
     if not terms:
-        yield pod.fault("The required node affinity has no term.", at=_TERMS)
-    # One term that says something is enough to be met.
-    elif all(not _says_something(term) for term in terms):
+        yield pod.fault("The required node affinity has no terms.", at=_TERMS)
+    # Terms are alternatives: one that is not empty is enough.
+    elif all(not _has_conditions(term) for term in terms):
         for index in range(len(terms)):
-            yield pod.fault("This term is empty, and matches no node.", at=(*_TERMS, index))
+            yield pod.fault("This term is empty, so it matches no nodes.", at=(*_TERMS, index))
 
 
-def _says_something(term: object) -> bool:
+def _has_conditions(term: object) -> bool:
     if not isinstance(term, dict):
         return term is not None
     return bool(term.get("matchExpressions") or term.get("matchFields"))

@@ -1,20 +1,26 @@
-"""A Pod mounts a bucket, but its template lacks the annotation for it.
+"""A Pod mounts a bucket without the required annotation.
 
-Why: the annotation gke-gcsfuse/volumes: "true" tells GKE to add the FUSE sidecar to the Pod. It
-counts on the Pod alone: on the Job, the Deployment or another object around it, it does nothing.
-Without the sidecar the volume cannot be mounted, and the Pod never starts.
-Instead: put the annotation into metadata.annotations of the Pod template.
+Why: GKE adds the Cloud Storage FUSE sidecar only to Pods with the annotation gke-gcsfuse/volumes:
+"true". The annotation has to be on the Pod itself; on the Job, the Deployment or another owner it
+has no effect. Without the sidecar the volume cannot be mounted, and the Pod never starts.
+Instead: add the annotation to metadata.annotations of the Pod template.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.changes import Change, Put
-from outlast.manifests.lint.fuse import FUSE_ANNOTATION, FUSE_SIDECAR, fuse_volumes
-from outlast.manifests.lint.nodes import Path
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    FUSE_ANNOTATION,
+    FUSE_SIDECAR,
+    Change,
+    Fault,
+    Path,
+    Pod,
+    Put,
+    Review,
+    Severity,
+    fuse_volumes,
+    pod_rule,
+)
 
 _YES = ("true", "True")
 
@@ -23,7 +29,7 @@ _YES = ("true", "True")
 def fuse_without_annotation(pod: Pod, review: Review) -> Iterator[Fault]:
     volume = next(fuse_volumes(pod, review), None)
     given = pod.get("metadata", "annotations", FUSE_ANNOTATION)
-    # A value that is no text is the schema's business.
+    # A value that is not a string violates the schema, which another rule reports.
     if volume is None or volume.at is None or (given is not None and not isinstance(given, str)):
         return
     if given in _YES or any(one.name == FUSE_SIDECAR for one in pod.all_containers):
@@ -39,28 +45,28 @@ def fuse_without_annotation(pod: Pod, review: Review) -> Iterator[Fault]:
     misplaced = _misplaced(pod)
     if misplaced is not None:
         yield pod.manifest.fault(
-            f"{FUSE_ANNOTATION} stands on the {pod.owner_kind}, where nothing reads it; the Pod "
-            f"that mounts the bucket of volume {volume.name!r} lacks it.",
+            f"{FUSE_ANNOTATION} is set on the {pod.owner_kind}, where it has no effect, instead of "
+            f"on the Pod that mounts the bucket of volume {volume.name!r}.",
             at=misplaced,
             of_key=True,
             fix=fix,
         )
-    # What is missing in a base may be added by its Kustomization.
+    # A Kustomization may add what its base does not set.
     elif not pod.manifest.is_base:
         yield pod.fault(
-            f"The volume {volume.name!r} is a bucket, and the Pod lacks the annotation "
-            f"{FUSE_ANNOTATION}: it never starts.",
+            f"Volume {volume.name!r} is a bucket, but the Pod does not have the annotation "
+            f"{FUSE_ANNOTATION}, so it never starts.",
             at=volume.at,
             fix=fix,
         )
 
 
 def _misplaced(pod: Pod) -> Path | None:
-    """Where the annotation stands instead, on what is around the Pod."""
-    around: list[Path] = [()]
+    """The path of the annotation on an owner of the Pod; None if there is none."""
+    owners: list[Path] = [()]
     if pod.job is not None:
-        around.append(pod.job.path)
-    for path in around:
+        owners.append(pod.job.path)
+    for path in owners:
         if pod.manifest.get(*path, "metadata", "annotations", FUSE_ANNOTATION) is not None:
             return (*path, "metadata", "annotations", FUSE_ANNOTATION)
     return None

@@ -1,17 +1,22 @@
-"""A GPU is requested without a limit, or with another one.
+"""A GPU or other device is requested without an equal limit.
 
-Why: GPUs, TPUs and other devices cannot be promised twice: the API server demands a limit, and that
-it equals the request. It refuses the Pod otherwise.
-Instead: set the limit; the request may be left out, and is the same then.
+Why: GPUs, TPUs and other devices cannot be overcommitted, so the API server requires a limit that
+equals the request. Otherwise it rejects the Pod.
+Instead: set the limit. The request can be omitted and then defaults to the limit.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.changes import Change, Put
-from outlast.manifests.lint.pod import Container, Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    Change,
+    Container,
+    Fault,
+    Pod,
+    Put,
+    Review,
+    Severity,
+    pod_rule,
+)
 
 
 @pod_rule("OL605", Severity.ERROR)
@@ -23,24 +28,24 @@ def gpu_without_limit(pod: Pod, review: Review) -> Iterator[Fault]:
                 continue
             at = ("resources", "requests", name)
             if limit is None:
-                # What is missing in a base may be added by its Kustomization.
+                # A Kustomization may add what its base does not set.
                 if not pod.manifest.is_base:
                     yield container.fault(
-                        f"{name!r} is requested and has no limit: the Pod is refused.",
+                        f"{name!r} is requested without a limit, so the Pod is rejected.",
                         at=at,
                         of_key=True,
                         fix=container.fix("Set the limit", _limit(container, name), is_safe=True),
                     )
             elif isinstance(limit, str | int) and str(limit) != str(requested):
                 yield container.fault(
-                    f"{requested!r} of {name!r} are requested and {limit!r} are the limit: they "
-                    "must be equal.",
+                    f"The request for {name!r} is {requested!r} and the limit is {limit!r}, but "
+                    "they must be equal.",
                     at=at,
                 )
 
 
 def _is_device(resource: str) -> bool:
-    """Whether it is a resource that some driver brings: all of those have a domain."""
+    """Whether a device driver provides the resource: all of these have a domain."""
     domain, slash, _ = resource.partition("/")
     is_own = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
     return bool(slash) and not is_own

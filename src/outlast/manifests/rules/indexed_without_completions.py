@@ -1,18 +1,14 @@
-"""An Indexed Job that does not say how many indices it has.
+"""An Indexed Job does not set completions.
 
-Why: each Pod of an Indexed Job works on one of so many indices. With a parallelism and no
-completions that number is unknown, and the API server refuses the Job. A JobSet makes its Jobs
-Indexed unless told otherwise, and then it is the JobSet that hangs, without Pods.
-Instead: set completions to the number of indices, mostly the same as parallelism.
+Why: each Pod of an Indexed Job works on one index, and completions is the number of indexes. If
+parallelism is set without completions, the API server rejects the Job. A JobSet makes its Jobs
+Indexed by default; the JobSet is then accepted, but never creates any Pods.
+Instead: set completions to the number of indexes, which is usually the same as parallelism.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.changes import Put
-from outlast.manifests.lint.pod import Job, Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import Fault, Job, Pod, Put, Review, Severity, pod_rule
 
 
 @pod_rule("OL907", Severity.ERROR)
@@ -21,13 +17,12 @@ def indexed_without_completions(pod: Pod, review: Review) -> Iterator[Fault]:
     if job is None or job.manifest.is_base or not _is_indexed(job):
         return
     parallelism = job.integer("spec", "parallelism")
-    # With neither of them, both are 1.
+    # If neither is set, both are 1.
     if parallelism is None or job.get("spec", "completions") is not None:
         return
     at = ("spec", "completions")
     yield job.fault(
-        f"The Job is Indexed and runs {parallelism} Pods at once, but does not say how many "
-        "completions it needs.",
+        f"The Job is Indexed and parallelism is {parallelism}, but completions is not set.",
         at=("spec", "completionMode" if job.is_indexed else "parallelism"),
         fix=job.fix(f"Set completions to {parallelism}", Put(at, parallelism), is_safe=True)
         if parallelism > 0

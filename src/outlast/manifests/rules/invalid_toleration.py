@@ -1,28 +1,23 @@
-"""A toleration that the API server refuses.
+"""The API server rejects a toleration.
 
-Why: the rules between its fields are not in the schema: a toleration without a key needs the
-operator Exists, Exists takes no value, and tolerationSeconds needs the effect NoExecute. With one
-wrong toleration no Pod of the template is created.
-Instead: for one taint give key, operator Equal, value and effect as the taint has them; for any
-value leave the value out and say Exists.
+Why: some constraints on tolerations are not part of the schema: a toleration without a key requires
+the operator Exists, Exists does not allow a value, and tolerationSeconds requires the effect
+NoExecute. With one invalid toleration, no Pod of the template is created.
+Instead: to tolerate one taint, use the operator Equal and copy the key, value and effect of the
+taint. To tolerate any value, use Exists and omit the value.
 """
 
 import re
 from collections.abc import Iterator
 
-from outlast.manifests.lint.changes import Put
-from outlast.manifests.lint.nodes import Map, Path
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import Fault, Map, Path, Pod, Put, Review, Severity, pod_rule
 
 _OPERATORS = ("Equal", "Exists", "Gt", "Lt")
 _EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 _VALUE = re.compile(rf"(?:{_NAME})?")
 _KEY = re.compile(rf"(?:[a-z0-9][a-z0-9.-]{{0,252}}/)?{_NAME}")
-# Something else fills these in before they reach a cluster.
+# Placeholders that are filled in before the manifest is applied.
 _PLACEHOLDER = re.compile(r"[${}<>]")
 
 
@@ -40,22 +35,22 @@ def _wrong_combination(pod: Pod, toleration: Map, at: Path) -> Iterator[Fault]:
         yield pod.fault(
             "This toleration has no key, so its operator must be Exists.",
             at=(*at, "operator"),
-            hint="Name the key of the taint.",
+            hint="Set the key of the taint.",
         )
     elif value and operator == "Exists":
         yield pod.fault(
-            f"The operator Exists takes no value, and this toleration has {_shown(value)}.",
+            f"The operator Exists does not allow a value, but this toleration has {_shown(value)}.",
             at=(*at, "value"),
-            hint="Say Equal for this value alone, or leave the value out for any.",
-            # Which of the two was meant is for a person to say; this one tolerates less.
-            fix=pod.fix("Say Equal", Put((*at, "operator"), "Equal"), is_safe=False),
+            hint="Use Equal to tolerate only this value, or remove the value to tolerate any.",
+            # Only the author knows which of the two was meant; this one tolerates less.
+            fix=pod.fix("Use Equal", Put((*at, "operator"), "Equal"), is_safe=False),
         )
     seconds, effect = toleration.get("tolerationSeconds"), toleration.get("effect")
     if seconds is not None and effect != "NoExecute":
         yield pod.fault(
-            "tolerationSeconds needs the effect NoExecute.",
+            "tolerationSeconds requires the effect NoExecute.",
             at=(*at, "tolerationSeconds"),
-            hint="Say NoExecute, or leave the seconds out: only that effect evicts running Pods.",
+            hint="Set NoExecute, the only effect that evicts running Pods, or remove the seconds.",
         )
 
 
@@ -64,18 +59,18 @@ def _wrong_words(pod: Pod, toleration: Map, at: Path) -> Iterator[Fault]:
         word = toleration.get(field)
         if isinstance(word, str) and word and word not in known and not _PLACEHOLDER.search(word):
             yield pod.fault(
-                f"There is no {field} {word!r} for a toleration.",
+                f"{word!r} is not a valid {field} for a toleration.",
                 at=(*at, field),
-                hint=f"It can be {', '.join(known)}.",
+                hint=f"Use one of {', '.join(known)}.",
             )
     for field, pattern in (("key", _KEY), ("value", _VALUE)):
         word = toleration.get(field)
         if isinstance(word, str) and word and not _PLACEHOLDER.search(word):
             if not pattern.fullmatch(word):
                 yield pod.fault(
-                    f"{word!r} cannot be the {field} of a taint.",
+                    f"{word!r} is not a valid {field} of a taint.",
                     at=(*at, field),
-                    hint="Key, value and effect are three fields: key=value:effect is not one.",
+                    hint="Key, value and effect are separate fields, unlike in key=value:effect.",
                 )
 
 

@@ -1,19 +1,16 @@
-"""The head of a distributed program on Spot.
+"""The head of a distributed program runs on Spot.
 
-Why: the head of a Ray cluster, the launcher of an MPIJob and the scheduler of Dask hold what the
-workers only share: who has which task, and which result lies where. When a worker goes, its tasks
-are done again; when the head goes, all workers go with it. It needs no accelerator, so Spot saves
-next to nothing here.
-Instead: keep the head on an on-demand node (cloud.google.com/gke-provisioning: standard) and the
-workers on Spot. A Ray head may be on Spot if its state is kept in an external Redis.
+Why: the head of a Ray cluster, the launcher of an MPIJob and the Dask scheduler hold the state that
+the workers share: which worker has which task, and where each result is. When a worker is lost, its
+tasks are repeated; when the head is lost, all workers stop. The head needs no accelerator, so Spot
+saves very little here.
+Instead: run the head on an on-demand node (cloud.google.com/gke-provisioning: standard) and the
+workers on Spot. A Ray head can run on Spot if it keeps its state in an external Redis.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import Fault, Pod, Review, Severity, pod_rule
 
 _RAY_KINDS = ("RayCluster", "RayJob", "RayService")
 _FAULT_TOLERANT = "ray.io/ft-enabled"
@@ -22,26 +19,26 @@ _FAULT_TOLERANT = "ray.io/ft-enabled"
 @pod_rule("OL201", Severity.WARNING)
 def launcher_on_spot(pod: Pod, review: Review) -> Iterator[Fault]:
     what = _head(pod)
-    if what is None or not review.aim(pod).includes_spot or _keeps_state(pod):
+    if what is None or not review.placement(pod).includes_spot or _keeps_state(pod):
         return
     yield pod.fault(
-        f"{what} may run on Spot: when its node is reclaimed, all workers go with it.",
+        f"{what} may run on Spot: when its node is reclaimed, all workers stop.",
         at=("spec", "nodeSelector") if pod.get("spec", "nodeSelector") else ("spec",),
     )
 
 
 def _head(pod: Pod) -> str | None:
-    """What the Pod leads; None if it leads nothing that is known."""
+    """What kind of head the Pod is; None if it is not a known one."""
     if pod.owner_kind in _RAY_KINDS:
         return "The Ray head" if pod.role == "head" else None
     if pod.owner_kind == "MPIJob":
-        return "The launcher of the MPIJob" if pod.role == "launcher" else None
+        return "The MPIJob launcher" if pod.role == "launcher" else None
     for container in pod.containers:
         words = " ".join(container.words)
         if "ray start" in words and "--head" in words:
             return "The Ray head"
         if "dask-scheduler" in words or "dask scheduler" in words:
-            return "The scheduler of Dask"
+            return "The Dask scheduler"
     return None
 
 

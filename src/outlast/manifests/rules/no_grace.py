@@ -1,34 +1,38 @@
-"""A Spot Pod that does not say how long its final save may take.
+"""A Spot Pod does not set its grace period.
 
-Why: when a Spot node is reclaimed, a Pod gets the smaller of its grace period and the kubelet's
-window, which is 15 s on a default pool. Without a written grace period it is 30 s, so a save that
-was planned with it is killed halfway, and the work since the last one is lost.
-Instead: set terminationGracePeriodSeconds to what the node pool's window really leaves, 15 on a
-default pool, and keep the final save shorter than that.
+Why: when a Spot node is reclaimed, a Pod gets the shorter of its grace period and the kubelet's
+shutdown window, which is 15 s on a default node pool. The default grace period is 30 s, so a final
+save that relies on it is killed before it completes, and the work since the previous save is lost.
+Instead: set terminationGracePeriodSeconds to the shutdown window of the node pool, 15 on a default
+pool, and keep the final save shorter than that.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.changes import Put
-from outlast.manifests.lint.pod import GRACE_SECONDS_DEFAULT, Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    GRACE_SECONDS_DEFAULT,
+    Fault,
+    Pod,
+    Put,
+    Review,
+    Severity,
+    pod_rule,
+)
 
 
 @pod_rule("OL101", Severity.WARNING)
 def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
-    if not review.aim(pod).includes_spot or pod.owner_kind == "DaemonSet":
+    if not review.placement(pod).includes_spot or pod.owner_kind == "DaemonSet":
         return
     if pod.get("spec", "terminationGracePeriodSeconds") is not None:
         return
     at = ("spec", "terminationGracePeriodSeconds")
     window = review.window_seconds(pod)
     yield pod.fault(
-        f"No grace period is set, so the default of {GRACE_SECONDS_DEFAULT} s is promised; "
-        f"a reclaimed Spot node gives {window} s.",
+        f"No grace period is set. The default is {GRACE_SECONDS_DEFAULT} s, but a reclaimed Spot "
+        f"node gives the Pod {window} s.",
         at=at,
-        # It also changes the time at a drain, where the whole grace period counts.
+        # It also changes the time that a drain allows, which is the full grace period.
         fix=pod.fix(f"Set the grace period to {window} s", Put(at, window), is_safe=False)
         if window
         else None,

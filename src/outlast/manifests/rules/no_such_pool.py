@@ -1,29 +1,33 @@
-"""A Pod selects a node pool that the cluster does not have.
+"""A Pod selects a node pool that does not exist.
 
-Why: these files list all node pools of the cluster, and none has the name or label that the Pod
-asks for. No node will ever fit, and the autoscaler makes none for a label it does not know.
-Instead: select a pool that there is, or create the one that is meant.
+Why: the given files list all node pools of the cluster, and none of them has the name or label that
+the Pod selects. No node will ever match, and the autoscaler does not create one for a label it does
+not know.
+Instead: select an existing pool, or create the missing one.
 """
 
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from outlast.manifests.lint.nodes import Path
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.pools.model import POOL_LABEL
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.scheduling import Requirement
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    POOL_LABEL,
+    Fault,
+    Path,
+    Pod,
+    Requirement,
+    Review,
+    Severity,
+    pod_rule,
+)
 
-# Nodes have more labels of these domains than an export of pools tells.
+# Nodes have more labels in these domains than an export of the pools shows.
 _SYSTEM_DOMAINS = ("k8s.io", "kubernetes.io", "gke.io", "google.com", "googleapis.com")
 
 
 @pod_rule("OL508", Severity.ERROR)
 def no_such_pool(pod: Pod, review: Review) -> Iterator[Fault]:
     capacity = review.capacity
-    # Only a list of the pools themselves holds those that are scaled down to nothing.
+    # Only a list of the pools themselves includes those that are scaled down to zero.
     if not capacity.knows_empty_pools or capacity.is_autopilot:
         return
     if pod.owner_kind == "DaemonSet" or not capacity.pools:
@@ -35,18 +39,19 @@ def no_such_pool(pod: Pod, review: Review) -> Iterator[Fault]:
         if all(requirement in other for other in pod.demand.alternatives)
     }
     for requirement in sorted(asked, key=lambda one: one.key):
-        if not _tells(requirement, pod) or _is_met(requirement, review):
+        if not _is_conclusive(requirement, pod) or _is_met(requirement, review):
             continue
         wanted = " or ".join(repr(value) for value in requirement.values)
         yield pod.fault(
-            f"No node pool of the cluster has {requirement.key!r}: {wanted}.",
+            f"No node pool in the cluster has the label {requirement.key!r} with the value "
+            f"{wanted}.",
             at=_place(pod, requirement),
             hint=_hint(requirement, review),
         )
 
 
-def _tells(requirement: Requirement, pod: Pod) -> bool:
-    """Whether nodes that lack the label today cannot get it tomorrow."""
+def _is_conclusive(requirement: Requirement, pod: Pod) -> bool:
+    """Whether nodes without the label cannot get it later."""
     if requirement.operator != "In" or any("$" in value for value in requirement.values):
         return False
     if requirement.key == POOL_LABEL:
@@ -54,7 +59,7 @@ def _tells(requirement: Requirement, pod: Pod) -> bool:
     domain, slash, _ = requirement.key.rpartition("/")
     if slash and domain.endswith(_SYSTEM_DOMAINS):
         return False
-    # Node auto-provisioning makes a pool for a label that is tolerated too.
+    # Node auto-provisioning creates a pool for a label that is also tolerated.
     return all(toleration.key != requirement.key for toleration in pod.tolerations)
 
 
@@ -71,7 +76,7 @@ def _hint(requirement: Requirement, review: Review) -> str | None:
     near = [
         one for value in requirement.values for one in get_close_matches(value[:80], known, n=1)
     ]
-    return f"There is {near[0]!r}." if near else None
+    return f"Did you mean {near[0]!r}?" if near else None
 
 
 def _place(pod: Pod, requirement: Requirement) -> Path:

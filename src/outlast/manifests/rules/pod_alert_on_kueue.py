@@ -1,19 +1,22 @@
-"""An alert on Pending Pods over work that Kueue holds back.
+"""An alert on Pending Pods does not cover Jobs that wait in Kueue.
 
-Why: a Job in a queue of Kueue is suspended and has no Pods. However long it waits, an alert on
-Pending Pods sees nothing and stays green.
-Instead: alert on kueue_pending_workloads and kueue_admission_wait_time_seconds, beside the alert on
-Pods, which sees what waits for nodes after its admission. `outlast render` writes both.
+Why: a Job in a Kueue queue is suspended and has no Pods. However long it waits, an alert on Pending
+Pods never fires.
+Instead: also alert on kueue_pending_workloads and kueue_admission_wait_time_seconds. Keep the alert
+on Pods: it covers the wait for nodes after admission. `outlast render` generates both.
 """
 
 import re
 from collections.abc import Iterator
 
-from outlast.manifests.lint.alerts import alert_texts
-from outlast.manifests.lint.kueue import queued
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, review_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    Fault,
+    Review,
+    Severity,
+    alert_texts,
+    queued_objects,
+    review_rule,
+)
 
 _WAITING_POD = re.compile(r"kube_pod_status_(?:phase\b[^}]{0,500}?Pending|unschedulable)")
 _KUEUE_METRIC = re.compile(r"\bkueue_\w+")
@@ -21,7 +24,7 @@ _KUEUE_METRIC = re.compile(r"\bkueue_\w+")
 
 @review_rule("OL302", Severity.WARNING)
 def pod_alert_on_kueue(review: Review) -> Iterator[Fault]:
-    first = next(queued(review), None)
+    first = next(queued_objects(review), None)
     if first is None:
         return
     texts = [
@@ -35,7 +38,7 @@ def pod_alert_on_kueue(review: Review) -> Iterator[Fault]:
     for manifest, at, text in texts:
         if _WAITING_POD.search(text):
             yield manifest.fault(
-                f"This alert watches Pods, and {first[0]} has none while it waits in the queue "
+                f"This alert watches Pods, but {first[0]} has none while it waits in the queue "
                 f"{first[1]!r}.",
                 at=at,
             )

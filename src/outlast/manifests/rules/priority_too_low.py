@@ -1,32 +1,29 @@
-"""A priority that the cluster autoscaler ignores.
+"""The priority is so low that the cluster autoscaler ignores the Pods.
 
-Why: on a Standard cluster the autoscaler takes Pods with a priority below -10 for filler: they may
-use what room there is, and never make it add a node. Work that is meant for Spot nodes waits for
-ever while the pool stands at zero.
-Instead: use -10 or more; -10 is still below everything that does not ask for less.
+Why: on a Standard cluster the autoscaler treats Pods with a priority below -10 as filler: they may
+use spare capacity, but never cause a node to be added. Work for Spot nodes stays Pending
+indefinitely while the pool has no nodes.
+Instead: use -10 or higher. A priority of -10 is still lower than the default of 0.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.changes import Put
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, object_rule
-from outlast.manifests.lint.view import Fault, Manifest
+from outlast.manifests.rules.api import Fault, KubernetesObject, Put, Review, Severity, object_rule
 
 PRIORITY_MIN = -10
 
 
 @object_rule("OL510", Severity.WARNING)
-def priority_too_low(manifest: Manifest, review: Review) -> Iterator[Fault]:
+def priority_too_low(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     value = manifest.integer("value")
     if manifest.kind != "PriorityClass" or manifest.group != "scheduling.k8s.io" or value is None:
         return
     if value < PRIORITY_MIN and not review.capacity.is_autopilot:
         yield manifest.fault(
-            f"The priority {value} is below {PRIORITY_MIN}: the autoscaler adds no node for Pods "
-            "of this class.",
+            f"The priority {value} is below {PRIORITY_MIN}, so the autoscaler adds no nodes for "
+            "Pods of this class.",
             at=("value",),
-            # The class is immutable, and Pods that only fill gaps may be meant.
+            # The class is immutable, and may be intended for filler Pods.
             fix=manifest.fix(
                 f"Raise it to {PRIORITY_MIN}", Put(("value",), PRIORITY_MIN), is_safe=False
             ),

@@ -1,21 +1,21 @@
-"""A version of an API that Kubernetes has removed.
+"""The object uses an API version that Kubernetes has removed.
 
-Why: the API server does not know it any more and refuses the object, so what it says is not there:
-no budget, no schedule, no route.
-Instead: write it for the version that replaced it, and look for fields that have changed.
+Why: the API server no longer recognizes the version and rejects the object, so the budget, schedule
+or route that it defines does not exist.
+Instead: use the version that replaced it, and check for fields that have changed.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from outlast.manifests.lint.changes import Put
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, object_rule
-from outlast.manifests.lint.view import Fault, Manifest
+from outlast.manifests.lint.engine.rule import Severity, object_rule
+from outlast.manifests.lint.kubernetes.review import Review
+from outlast.manifests.lint.view import Fault, KubernetesObject
+from outlast.yamltext.editing import Put
 
 
 class _Removed(NamedTuple):
-    """Since which minor version a kind is gone, what replaced it, and if it looks the same."""
+    """The minor version that removed a kind, its replacement, and whether they look alike."""
 
     minor: int
     now: str | None
@@ -96,17 +96,19 @@ _REMOVED: dict[tuple[str, str], _Removed] = {
 
 
 @object_rule("OL906", Severity.ERROR, on_patches=True)
-def removed_api(manifest: Manifest, review: Review) -> Iterator[Fault]:
+def removed_api(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     removed = _REMOVED.get((manifest.api_version, manifest.kind))
     if removed is None or review.kubernetes_minor < removed.minor:
         return
-    hint = f"It is {removed.now} now." if removed.now else "Nothing took its place; remove it."
+    hint = f"Use {removed.now}." if removed.now else "It has no replacement; remove the object."
     yield manifest.fault(
-        f"{manifest.kind} of {manifest.api_version} is gone since Kubernetes 1.{removed.minor}.",
+        f"Kubernetes 1.{removed.minor} removed {manifest.kind} from {manifest.api_version}.",
         at=("apiVersion",),
         hint=hint,
-        # An older cluster may be what it was written for.
-        fix=manifest.fix(f"Write {removed.now}", Put(("apiVersion",), removed.now), is_safe=False)
+        # It may have been written for an older cluster.
+        fix=manifest.fix(
+            f"Change it to {removed.now}", Put(("apiVersion",), removed.now), is_safe=False
+        )
         if removed.is_alike
         else None,
     )

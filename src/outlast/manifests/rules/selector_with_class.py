@@ -1,38 +1,43 @@
-"""A Pod asks for a ComputeClass and selects a tier beside it.
+"""A Pod selects both a ComputeClass and a tier.
 
-Why: the class decides in which order Spot, flex-start and on-demand are tried. A selector for one
-of them cuts off the other priorities, and where it contradicts the class GKE rejects the Pod or
-makes no node for it.
-Instead: leave the tier to the class, and select nothing but the class.
+Why: the class defines the order in which Spot, flex-start and on-demand are tried. A selector for
+one of them excludes the other priorities, and if it contradicts the class, GKE rejects the Pod or
+creates no node for it.
+Instead: select only the class, and let it choose the tier.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.aim import BUILT_IN_CLASSES, TIER_KEYS
-from outlast.manifests.lint.changes import Remove
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.pools.model import CLASS_LABEL, QUEUED_LABEL
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    BUILT_IN_CLASSES,
+    CLASS_LABEL,
+    QUEUED_LABEL,
+    TIER_KEYS,
+    Fault,
+    Pod,
+    Remove,
+    Review,
+    Severity,
+    pod_rule,
+)
 
 
 @pod_rule("OL509", Severity.WARNING)
 def selector_with_class(pod: Pod, review: Review) -> Iterator[Fault]:
     selector = pod.strings("spec", "nodeSelector")
     name = selector.get(CLASS_LABEL)
-    # The classes that come with Autopilot are made to be combined.
+    # The built-in classes of Autopilot can be combined with a selector.
     if name is None or name in BUILT_IN_CLASSES:
         return
     for key in selector:
         if key in TIER_KEYS and key != QUEUED_LABEL:
             yield pod.fault(
-                f"The Pod asks for the ComputeClass {name!r}, and selects {key} beside it.",
+                f"The Pod selects the ComputeClass {name!r}, but also a tier with {key}.",
                 at=("spec", "nodeSelector", key),
                 of_key=True,
-                # Without it, the Pod may run on the other tiers of the class, too.
+                # Without the selector, the Pod may also run on the other tiers of the class.
                 fix=pod.fix(
-                    "Leave the tier to the class",
+                    "Let the class choose the tier",
                     Remove(("spec", "nodeSelector", key)),
                     is_safe=False,
                 ),

@@ -1,17 +1,20 @@
-"""A server with several replicas and no disruption budget.
+"""A service with several replicas has no PodDisruptionBudget.
 
-Why: at an upgrade or a drain nodes go one after the other, and without a budget nothing keeps all
-replicas from going at the same time. A model that takes minutes to load is down as long.
+Why: an upgrade or a drain removes nodes one after another, and without a budget all replicas can be
+down at the same time. If a model takes minutes to load, the service is down for as long.
 Instead: add a PodDisruptionBudget with maxUnavailable: 1 that selects its Pods.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.counting import pods_at_once
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, review_rule
-from outlast.manifests.lint.selecting import pods_selected
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    Fault,
+    Review,
+    Severity,
+    pods_at_once,
+    pods_selected,
+    review_rule,
+)
 
 _SERVERS = ("Deployment", "Rollout", "StatefulSet")
 
@@ -25,20 +28,20 @@ def serving_without_budget(review: Review) -> Iterator[Fault]:
         if count is None or count.pods < 2 or id(pod) not in served or id(pod) in guarded:
             continue
         yield pod.manifest.fault(
-            f"{pod.manifest} serves with {count.pods} replicas, and no disruption budget in these "
-            "files keeps one of them up.",
+            f"{pod.manifest} runs {count.pods} replicas behind a Service, but no "
+            "PodDisruptionBudget in these files covers them.",
             at=count.at,
         )
 
 
 def _selected(review: Review, kind: str, *, is_plain: bool) -> set[int]:
-    """The Pods that objects of a kind select; `is_plain`: by labels alone, as Services do."""
+    """The Pods that objects of a kind select; `is_plain`: by labels only, as Services do."""
     found: set[int] = set()
     for manifest in review.of_kind(kind):
         selector = manifest.mapping("spec", "selector")
-        # A Service without an address gives names to Pods that work together, and serves nobody.
+        # A headless Service only gives names to Pods that work together.
         if is_plain and (not selector or manifest.text("spec", "clusterIP") == "None"):
             continue
-        whole = {"matchLabels": selector} if is_plain else selector
-        found |= {id(pod) for pod in pods_selected(whole, manifest, review)}
+        matching = {"matchLabels": selector} if is_plain else selector
+        found |= {id(pod) for pod in pods_selected(matching, manifest, review)}
     return found

@@ -1,20 +1,25 @@
-"""A rule of a podFailurePolicy that never gets its turn, or that Kubernetes refuses.
+"""A rule of a podFailurePolicy never applies, or Kubernetes rejects the policy.
 
-Why: the first rule that matches wins. A rule on exit codes that also takes 137 and 143 stands
-before the one that ignores evictions: an evicted container leaves with one of these, so the
-eviction counts, or fails the Job. And a policy with more than 20 rules, with FailIndex but without
-backoffLimitPerIndex, or for a container that does not exist is refused as a whole.
-Instead: put Ignore on DisruptionTarget first, then narrow rules before wide ones.
+Why: the first rule that matches wins. An evicted container exits with 137 or 143, so if a rule that
+matches these exit codes comes before the rule that ignores evictions, an eviction counts as a
+failure or fails the Job. Kubernetes rejects the entire policy if it has more than 20 rules, uses
+FailIndex without backoffLimitPerIndex, or names a container that does not exist.
+Instead: put Ignore on DisruptionTarget first, then specific rules before general ones.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.changes import Put
-from outlast.manifests.lint.failure_policy import FailureRule, rules_of
-from outlast.manifests.lint.pod import Job, Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    FailureRule,
+    Fault,
+    Job,
+    Pod,
+    Put,
+    Review,
+    Severity,
+    failure_rules_of,
+    pod_rule,
+)
 
 RULES_MAX = 20
 _RULES = ("spec", "podFailurePolicy", "rules")
@@ -24,29 +29,29 @@ _RULES = ("spec", "podFailurePolicy", "rules")
 def shadowed_failure_rule(pod: Pod, review: Review) -> Iterator[Fault]:
     if pod.job is None or not pod.job.failure_rules:
         return
-    rules = rules_of(pod.job)
+    rules = failure_rules_of(pod.job)
     yield from _shadowed(pod.job, rules)
     yield from _refused(pod, pod.job, rules)
 
 
 def _shadowed(job: Job, rules: list[FailureRule]) -> Iterator[Fault]:
     for position, rule in enumerate(rules):
-        # The same action twice is idle, but does no harm.
+        # The same action twice is redundant, but harmless.
         earlier = [one for one in rules[:position] if one.action != rule.action]
         covering = next((one for one in earlier if one.covers(rule)), None)
         at = (*_RULES, rule.index, "action")
         if covering is not None:
             yield job.fault(
-                f"Rule {rule.index + 1} never matches: rule {covering.index + 1} "
-                f"({covering.action}) takes all that it would.",
+                f"Rule {rule.index + 1} never applies: rule {covering.index + 1} "
+                f"({covering.action}) matches everything that it would match.",
                 at=at,
             )
         elif rule.is_for_disruptions and rule.action == "Ignore":
             greedy = next((one for one in earlier if one.takes_killed), None)
             if greedy is not None:
                 yield job.fault(
-                    f"Evictions are ignored too late: an evicted container leaves with 137 or 143, "
-                    f"and rule {greedy.index + 1} ({greedy.action}) takes that first.",
+                    f"Evictions are ignored too late: an evicted container exits with 137 or 143, "
+                    f"which rule {greedy.index + 1} ({greedy.action}) matches first.",
                     at=at,
                 )
 
@@ -54,17 +59,17 @@ def _shadowed(job: Job, rules: list[FailureRule]) -> Iterator[Fault]:
 def _refused(pod: Pod, job: Job, rules: list[FailureRule]) -> Iterator[Fault]:
     if len(rules) > RULES_MAX:
         yield job.fault(
-            f"There are {len(rules)} rules, and Kubernetes takes {RULES_MAX} at most.", at=_RULES
+            f"There are {len(rules)} rules, but Kubernetes allows at most {RULES_MAX}.", at=_RULES
         )
     names = {container.name for container in pod.all_containers}
     per_index = job.get("spec", "backoffLimitPerIndex")
     for rule in rules:
         if rule.action == "FailIndex" and per_index is None and not job.manifest.is_base:
             yield job.fault(
-                "FailIndex needs backoffLimitPerIndex, which is not set: Kubernetes refuses the "
+                "FailIndex requires backoffLimitPerIndex, which is not set: Kubernetes rejects the "
                 "Job.",
                 at=(*_RULES, rule.index, "action"),
-                hint="Set backoffLimitPerIndex, which an Indexed Job can have, or use FailJob.",
+                hint="Set backoffLimitPerIndex (Indexed Jobs only), or use FailJob.",
                 fix=job.fix(
                     "Set backoffLimitPerIndex to 0",
                     Put(("spec", "backoffLimitPerIndex"), 0),
@@ -76,7 +81,7 @@ def _refused(pod: Pod, job: Job, rules: list[FailureRule]) -> Iterator[Fault]:
         container = rule.codes.container if rule.codes else None
         if container is not None and container not in names and names:
             yield job.fault(
-                f"There is no container {container!r} in the Pod: Kubernetes refuses the Job.",
+                f"The Pod has no container {container!r}: Kubernetes rejects the Job.",
                 at=(*_RULES, rule.index, "onExitCodes", "containerName"),
-                hint=f"It has {', '.join(map(repr, sorted(names)))}.",
+                hint=f"Its containers: {', '.join(map(repr, sorted(names)))}.",
             )

@@ -1,19 +1,26 @@
-"""A preStop hook that takes all the time there is.
+"""A preStop hook uses up the entire grace period.
 
-Why: the hook spends the same grace period as the program, and SIGTERM comes only after it. A hook
-that sleeps as long as the grace period, or as the window of a reclaimed Spot node (15 s on a
-default pool), leaves nothing: the program is killed before it hears of the end.
-Instead: shorten the hook so that hook and final save fit together. A training job needs none.
+Why: the hook and the program share one grace period, and SIGTERM is sent only after the hook ends.
+A hook that sleeps for the entire grace period, or for the window of a reclaimed Spot node (15 s on
+a default pool), leaves no time: the program is killed before it receives SIGTERM.
+Instead: shorten the hook so that the hook and the final save fit together. A training job needs no
+preStop hook.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.nodes import Path
-from outlast.manifests.lint.pod import GRACE_SECONDS_DEFAULT, Container, Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.script import script_in, sleep_seconds
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    GRACE_SECONDS_DEFAULT,
+    Container,
+    Fault,
+    Path,
+    Pod,
+    Review,
+    Severity,
+    pod_rule,
+    script_in,
+    sleep_seconds,
+)
 
 _HOOK = ("lifecycle", "preStop")
 
@@ -21,23 +28,23 @@ _HOOK = ("lifecycle", "preStop")
 @pod_rule("OL109", Severity.WARNING)
 def slow_pre_stop(pod: Pod, review: Review) -> Iterator[Fault]:
     grace = pod.grace_seconds if pod.grace_seconds is not None else GRACE_SECONDS_DEFAULT
-    is_spot = review.aim(pod).includes_spot and pod.owner_kind != "DaemonSet"
+    is_spot = review.placement(pod).includes_spot and pod.owner_kind != "DaemonSet"
     window = review.window_seconds(pod) if is_spot else grace
     budget = min(grace, window)
     for container in pod.containers:
         seconds, at = _duration(container)
         if seconds is None or seconds < budget or not budget:
             continue
-        whose = "of its grace period" if budget == grace else "that a reclaimed Spot node gives"
+        limit = "the grace period is" if budget == grace else "a reclaimed Spot node gives the Pod"
         yield container.fault(
-            f"The preStop hook takes {seconds:g} s, and the Pod has the {budget} s {whose}: "
-            "nothing is left for the program.",
+            f"The preStop hook takes {seconds:g} s, but {limit} {budget} s: no time is left for "
+            "the program.",
             at=at,
         )
 
 
 def _duration(container: Container) -> tuple[float | None, Path]:
-    """How long the hook sleeps, as far as it can be read, and where that is written."""
+    """How long the hook sleeps, if that can be determined, and where that is set."""
     seconds = container.integer(*_HOOK, "sleep", "seconds")
     if seconds is not None:
         return seconds, (*_HOOK, "sleep", "seconds")
@@ -47,7 +54,7 @@ def _duration(container: Container) -> tuple[float | None, Path]:
     if alone is not None:
         return alone, command
     script = script_in(container, command)
-    # How often a loop runs cannot be known.
+    # How often a loop runs is unknown.
     if script is None or script.has_loop:
         return None, command
     found = [sleep_seconds(call.words) for call in script.calls]

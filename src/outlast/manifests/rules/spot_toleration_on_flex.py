@@ -1,37 +1,41 @@
-"""A flex-start Pod carries a toleration for Spot nodes.
+"""A flex-start Pod has a toleration for Spot nodes.
 
-Why: the selector lets the Pod run on flex-start nodes only, so the toleration opens a door that it
-can never take. Readers are led to think that the Pod may be reclaimed, and should the selector be
-dropped one day, it will be.
-Instead: remove the toleration. For Spot with flex-start as the fallback, use a ComputeClass.
+Why: the selector restricts the Pod to flex-start nodes, so the toleration has no effect. It
+misleads readers into thinking that the Pod can be reclaimed, and if the selector is removed later,
+it can be.
+Instead: remove the toleration. To use Spot with flex-start as the fallback, use a ComputeClass.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.aim import tolerated_tier
-from outlast.manifests.lint.changes import Remove
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.pools.model import LABEL_PREFIX, Tier
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    LABEL_PREFIX,
+    Fault,
+    NodeTier,
+    Pod,
+    Remove,
+    Review,
+    Severity,
+    pod_rule,
+    tolerated_tier,
+)
 
 
 @pod_rule("OL502", Severity.WARNING)
 def spot_toleration_on_flex(pod: Pod, review: Review) -> Iterator[Fault]:
-    aim = review.aim(pod)
-    if not aim.is_only(Tier.FLEX_START) or not aim.is_pinned:
+    placement = review.placement(pod)
+    if not placement.is_only(NodeTier.FLEX_START) or not placement.is_pinned:
         return
     for toleration in pod.tolerations:
-        if tolerated_tier(toleration, review.pools) is not Tier.SPOT:
+        if tolerated_tier(toleration, review.pools) is not NodeTier.SPOT:
             continue
         last = len(pod.listed("spec", "tolerations")) == 1
         path = ("spec", "tolerations") if last else ("spec", "tolerations", toleration.index)
         yield pod.fault(
-            f"The Pod runs on flex-start nodes only; it tolerates {str(toleration)!r} of Spot "
-            "nodes for no reason.",
+            f"The Pod runs only on flex-start nodes, so its toleration {str(toleration)!r} for "
+            "Spot nodes has no effect.",
             at=("spec", "tolerations", toleration.index, "key"),
-            # A taint of our own may be on flex-start nodes that no file here tells of.
+            # A custom taint may also be on flex-start nodes that these files do not show.
             fix=pod.fix(
                 "Remove the toleration",
                 Remove(path),

@@ -1,34 +1,40 @@
-"""A Pod tolerates the taint of Spot nodes, but nothing sends it there.
+"""A Pod tolerates the taint of Spot nodes but does not select them.
 
-Why: a toleration only allows. Without a selector the scheduler takes any node that fits, and while
-an on-demand node has room the Pod runs there at the full price.
-Instead: add the nodeSelector cloud.google.com/gke-spot: "true", or one for the label of the pool.
+Why: a toleration permits a node, but does not request it. Without a selector the scheduler uses any
+node that fits, and while an on-demand node has room, the Pod runs there at full price.
+Instead: add the nodeSelector cloud.google.com/gke-spot: "true", or select the pool by its own
+label.
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.aim import By
-from outlast.manifests.lint.changes import Change, Put
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.pools.model import SPOT_LABEL, Tier
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import (
+    SPOT_LABEL,
+    Change,
+    Evidence,
+    Fault,
+    NodeTier,
+    Pod,
+    Put,
+    Review,
+    Severity,
+    pod_rule,
+)
 
 
 @pod_rule("OL501", Severity.WARNING)
 def tolerated_not_selected(pod: Pod, review: Review) -> Iterator[Fault]:
-    aim = review.aim(pod)
-    if aim.by is not By.TOLERATION or aim.toleration is None or pod.owner_kind == "DaemonSet":
+    aim = review.placement(pod)
+    if aim.by is not Evidence.TOLERATION or aim.toleration is None or pod.owner_kind == "DaemonSet":
         return
-    # Queued nodes are given to a Pod by Kueue, without a selector.
-    if not aim.is_only(Tier.SPOT):
+    # Kueue assigns queued nodes to a Pod without a selector.
+    if not aim.is_only(NodeTier.SPOT):
         return
     yield pod.fault(
-        f"The Pod tolerates the taint {str(aim.toleration)!r} of Spot nodes, but nothing selects "
-        "them: it may as well run on demand.",
+        f"The Pod tolerates the taint {str(aim.toleration)!r} of Spot nodes but does not select "
+        "them, so it may use on-demand nodes.",
         at=("spec", "tolerations", aim.toleration.index, "key"),
-        # It can leave the Pod waiting where it runs today.
+        # The Pod may stay Pending where it runs today.
         fix=pod.fix("Select Spot nodes", _selection(pod), is_safe=False),
     )
 

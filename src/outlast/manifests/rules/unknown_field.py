@@ -1,29 +1,34 @@
-"""A field that does not exist.
+"""A field does not exist.
 
-Why: kubectl refuses it, and the API server itself drops it without a word, so what it was meant to
-do does not happen. maxParallelism is the best known: a Job that is meant to be held to a few Pods
-takes the whole quota, because the field is called parallelism.
-Instead: use the field that exists, or remove this one.
+Why: kubectl rejects an unknown field, but other clients get no error: the API server drops it
+silently, and it has no effect. The best-known example is maxParallelism: a Job that should be
+limited to a few Pods uses up the entire quota, because the field is called parallelism.
+Instead: use the correct field name, or remove the field.
 """
 
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from outlast.manifests.lint.changes import Rename
-from outlast.manifests.lint.nodes import get
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, object_rule
-from outlast.manifests.lint.schemas import Problem, SchemaError
-from outlast.manifests.lint.view import Fault, Manifest
+from outlast.manifests.rules.api import (
+    Fault,
+    KubernetesObject,
+    Rename,
+    Review,
+    SchemaError,
+    SchemaProblem,
+    Severity,
+    get,
+    object_rule,
+)
 
-# What people write and no spelling check would lead back.
+# Common mistakes that a spelling check would not catch.
 _MISNOMERS = {"maxParallelism": "parallelism", "maxRetries": "backoffLimit"}
 
 
 @object_rule("OL601", Severity.ERROR, on_patches=True)
-def unknown_field(manifest: Manifest, review: Review) -> Iterator[Fault]:
+def unknown_field(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     for error in review.schema_errors(manifest):
-        if error.problem is not Problem.UNKNOWN_FIELD:
+        if error.problem is not SchemaProblem.UNKNOWN_FIELD:
             continue
         meant = _meant(error)
         free = meant is not None and get(manifest.data, (*error.path[:-1], meant)) is None
@@ -31,9 +36,9 @@ def unknown_field(manifest: Manifest, review: Review) -> Iterator[Fault]:
             error.message,
             at=error.path,
             of_key=True,
-            hint=f"It is called {meant!r}." if meant else None,
-            # What was without effect until now would get one.
-            fix=manifest.fix(f"Call it {meant}", Rename(error.path, meant), is_safe=False)
+            hint=f"Use {meant!r}." if meant else None,
+            # The field would take effect for the first time.
+            fix=manifest.fix(f"Rename it to {meant}", Rename(error.path, meant), is_safe=False)
             if meant and free
             else None,
         )

@@ -1,18 +1,15 @@
-"""An image without a tag, or with the tag latest.
+"""An image has no tag, or the tag latest.
 
-Why: after an eviction the Pod may start with another program than before, which may not even read
-its own checkpoints. Which one ran cannot be said afterwards.
-Instead: name a version, or better the digest: image@sha256:...
+Why: after an eviction the Pod may start with a different version of the program, which may not be
+able to read the existing checkpoints. Afterwards, it is impossible to find out which version ran.
+Instead: use a version tag or, better, a digest: image@sha256:...
 """
 
 from collections.abc import Iterator
 
-from outlast.manifests.lint.pod import Pod
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.rule import Severity, pod_rule
-from outlast.manifests.lint.view import Fault
+from outlast.manifests.rules.api import Fault, Pod, Review, Severity, pod_rule
 
-# Something else fills these in before they reach a cluster.
+# Placeholders that are filled in before the manifest is applied.
 _PLACEHOLDER_SIGNS = ("$", "<", "{", "ko://")
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from outlast.manifests.lint.baseline import baseline_text, read_baseline, without_known
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.baseline import baseline_text, read_baseline, without_known
+from outlast.manifests.lint.engine.configuration import LintOptions
 from outlast.manifests.lint.errors import LintError
 from tests.unit.manifests.lint.linted import SPOT_JOB, lines, report
 
 
-def written(path: Path, text: str) -> Options:
+def written(path: Path, text: str) -> LintOptions:
     path.write_text(baseline_text(report(text)))
-    return Options(baseline=path)
+    return LintOptions(baseline=path)
 
 
 def test_what_is_in_the_baseline_is_not_reported(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_what_no_longer_occurs_is_told(tmp_path: Path) -> None:
 
     found = report(SPOT_JOB.replace("trainer", "trainer:1.0"), options=options)
 
-    assert found.notices == ("1 findings of the baseline no longer occur.",)
+    assert found.notices == ("1 finding in the baseline no longer occurs.",)
 
 
 def test_the_counts_are_kept_apart() -> None:
@@ -69,5 +69,5 @@ def test_a_file_that_is_no_baseline_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "known.json"
     path.write_text(text)
 
-    with pytest.raises(LintError, match="is no baseline"):
+    with pytest.raises(LintError, match="is not a valid baseline"):
         read_baseline(path)

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from outlast.manifests import linting
-from outlast.manifests.lint.collecting import Found
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.engine.files import InputFile
+from outlast.manifests.lint.engine.loading import load
 from outlast.manifests.lint.errors import LintError
-from outlast.manifests.lint.loading import load
-from outlast.manifests.lint.review import Review
-from outlast.manifests.lint.schemas import schemas_for
-from outlast.manifests.lint.view import Fault, Manifest
+from outlast.manifests.lint.kubernetes.review import Review
+from outlast.manifests.lint.kubernetes.schemas import schemas_for
+from outlast.manifests.lint.view import Fault, KubernetesObject
 from outlast.manifests.rules import ALL_RULES
 from tests.unit.manifests.lint.linted import SPOT_JOB, lines, report
 
@@ -33,11 +33,11 @@ def test_what_an_anchor_shares_is_reported_once() -> None:
         f"- {pod}*spec}}\n"
     )
 
-    assert lines(report(text, options=Options(select=("OL904",)))) == [("OL904", 4)]
+    assert lines(report(text, options=LintOptions(select=("OL904",)))) == [("OL904", 4)]
 
 
 def test_a_rule_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(manifest: Manifest, review: Review) -> Iterator[Fault]:
+    def check(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
         yield manifest.fault("fine")
         raise KeyError("spec")
 
@@ -79,7 +79,7 @@ def test_an_object_is_found_in_the_namespace_of_another() -> None:
         return f"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: d{namespace}}}\n"
 
     files = [
-        load(Found(name=name, path=None, data=text.encode()))
+        load(InputFile(name=name, path=None, data=text.encode()))
         for name, text in {
             "a": claim(", namespace: one"),
             "b": claim(""),
@@ -94,3 +94,10 @@ def test_an_object_is_found_in_the_namespace_of_another() -> None:
     assert found is not None and found.source.name == "b"
     assert review.find("PersistentVolumeClaim", "other", near=pod) is None
     assert list(review.of_kind("Pod", group="apps")) == []
+
+
+def test_a_selector_without_quotes_hides_no_other_finding() -> None:
+    quoted = lines(report(SPOT_JOB))
+    unquoted = lines(report(SPOT_JOB.replace('"true"', "true")))
+
+    assert sorted(unquoted) == sorted([*quoted, ("OL503", 10)])

@@ -8,133 +8,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.manifests.lint.changes import Append, Change, Put, Remove, Rename, changed, plain
-from outlast.manifests.lint.configuration import Options
-from outlast.manifests.lint.emitting import entry_lines, flow_text, item_lines
-from outlast.manifests.lint.reading import read
-from outlast.manifests.lint.source import Source
-from outlast.manifests.lint.splicing import edit_for
+from outlast.manifests.lint.engine.configuration import LintOptions
 from outlast.manifests.rules import ALL_RULES
+from outlast.yamltext.editing import Change, Remove, plain
+from outlast.yamltext.reading import read
 from tests.unit.manifests.lint.linted import SPOT_JOB, fixed, fixed_files, report
 from tests.unit.manifests.rules.harness import FIXTURES
-
-TEXT = """\
-# before
-metadata:
-  name: a  # why a
-  labels: {x: 1, z: "2"}
-spec:
-  - key: one   # first
-    value: 3
-  # about two
-  - key: two
-    list: [p, q, r]
-  - three
-last: |
-  text
-
-  more
-"""
-
-
-def spliced(text: str, change: Change) -> str | None:
-    (root,) = read(text).documents
-    edit = edit_for(Source(name="x", text=text), root, change)
-    if edit is None:
-        return None
-    return text[: edit.start] + edit.text + text[edit.end :]
-
-
-@pytest.mark.parametrize(
-    ("change", "old", "new"),
-    [
-        (Put(("metadata", "name"), "b c"), "name: a  #", 'name: "b c"  #'),
-        (Put(("spec", 0, "value"), 4), "value: 3", "value: 4"),
-        (Put(("spec", 2), "four"), "- three", "- four"),
-        (Put(("metadata", "labels", "z"), True), 'z: "2"', "z: true"),
-        (Put(("metadata", "labels", "w"), "3"), 'z: "2"}', 'z: "2", w: "3"}'),
-        (Put(("metadata", "uid"), "u", after="name"), "why a\n", "why a\n  uid: u\n"),
-        (
-            Put(("spec", 1, "map"), {"k": [1, {"m": "o"}]}),
-            "[p, q, r]\n",
-            "[p, q, r]\n    map:\n      k:\n        - 1\n        - m: o\n",
-        ),
-        (Put(("new",), []), "  more\n", "  more\nnew: []\n"),
-        (Remove(("metadata", "name")), "  name: a  # why a\n", ""),
-        (Remove(("metadata", "labels", "x")), "{x: 1, z", "{z"),
-        (Remove(("metadata", "labels", "z")), ', z: "2"}', "}"),
-        (Remove(("spec", 1, "list", 1)), "p, q, r", "p, r"),
-        (Remove(("spec", 2)), "  - three\n", ""),
-        (Remove(("spec", 1, "key")), "- key: two\n    list", "- list"),
-        (Rename(("spec", 0, "value"), "amount"), "value: 3", "amount: 3"),
-        (Append(("spec",), {"key": "x"}), "- three\n", "- three\n  - key: x\n"),
-        (Append(("spec", 1, "list"), "s"), "q, r]", "q, r, s]"),
-    ],
-    ids=str,
-)
-def test_a_change_is_a_small_splice(change: Change, old: str, new: str) -> None:
-    assert TEXT.count(old) == 1
-
-    result = spliced(TEXT, change)
-
-    assert result == TEXT.replace(old, new)
-    (before,), (after,) = read(TEXT).documents, read(result).documents
-    assert after == changed(before, change)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        Put(("metadata", "labels"), "text"),
-        Put(("metadata", "name"), {"a": 1}),
-        Put(("nowhere", "deep"), 1),
-        Put(("spec", 9), 1),
-        Remove(("nowhere",)),
-        Remove(("spec", 9)),
-        Rename(("nowhere",), "x"),
-        Append(("metadata",), 1),
-        Append(("nowhere",), 1),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_spliced_is_no_fix(change: Change) -> None:
-    assert spliced(TEXT, change) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "change", "expected"),
-    [
-        ('{"a": {"b": 1}}', Put(("a", "c"), {"d": "e"}), '{"a": {"b": 1, "c": {"d": "e"}}}'),
-        ('{\n  "a": 1\n}', Put(("b",), "x"), '{\n  "a": 1,\n  "b": "x"\n}'),
-        ('{"a": {}}', Put(("a", "b"), 1), '{"a": {b: 1}}'),
-        ('{"a": ["x"]}', Append(("a",), "y"), '{"a": ["x", "y"]}'),
-        ('{"a": "x"}', Put(("a",), "y"), '{"a": "y"}'),
-        ('{"a": 1}', Rename(("a",), "b"), '{"b": 1}'),
-        ("a:\nb: 1\n", Put(("a",), "x"), "a: x\nb: 1\n"),
-        ("a: 1", Put(("b",), 2), "a: 1\nb: 2"),
-        ("a: 1\r\nb: 2\r\n", Put(("c",), 3), "a: 1\r\nb: 2\r\nc: 3\r\n"),
-        ("- a: 1\n  b: 2\n", Remove((0, "b")), "- a: 1\n"),
-    ],
-)
-def test_a_change_fits_json_and_any_line_end(text: str, change: Change, expected: str) -> None:
-    assert spliced(text, change) == expected
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text(max_size=10),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
-    ),
-    max_leaves=12,
-)
-
-
-@given(st.text(max_size=8), VALUES)
-def test_what_is_inserted_reads_back_as_it_was_meant(key: str, value: Any) -> None:
-    for text in ("\n".join(entry_lines(key, value)), "{" + flow_text({key: value})[1:]):
-        assert read(text).documents == [{key: value}]
-    assert read("\n".join(item_lines(value))).documents == [[value]]
-    assert read(flow_text({key: value}, is_json=True)).documents == [{key: value}]
 
 
 def test_safe_fixes_alone_are_made_unless_more_is_asked_for() -> None:
@@ -188,11 +67,11 @@ def test_every_file_is_fixed_for_itself() -> None:
 
 
 def test_a_fix_that_is_wrong_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    from outlast.manifests.lint import fixing
-    from outlast.manifests.lint.splicing import Edit
+    from outlast.yamltext import editing
 
     text = (FIXTURES / "unquoted-value/flagged.yaml").read_text()
-    monkeypatch.setattr(fixing, "edit_for", lambda *_: Edit(start=3, end=9, text=": : ["))
+    wrong = editing.Splice(start=3, end=9, text=": : [")
+    monkeypatch.setattr(editing, "splice_for", lambda *_: wrong)
 
     assert fixed(text) == text
 
@@ -274,4 +153,4 @@ def covers(change: Change, path: tuple[Any, ...]) -> bool:
 def test_the_options_decide_what_is_fixed() -> None:
     text = (FIXTURES / "unquoted-value/flagged.yaml").read_text()
 
-    assert fixed(text, options=Options(ignore=("OL503",))) == text
+    assert fixed(text, options=LintOptions(ignore=("OL503",))) == text

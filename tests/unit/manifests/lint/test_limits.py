@@ -5,29 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from outlast.manifests.lint.collecting import Found
-from outlast.manifests.lint.loading import load
+from outlast.manifests.lint.engine.files import InputFile
+from outlast.manifests.lint.engine.loading import load
 from outlast.manifests.lint.pools.gcloud import read_script
 from outlast.manifests.lint.pools.model import (
     ZONES_MAX,
-    Capacity,
+    ClusterCapacity,
     NodePool,
+    NodeTier,
     Quota,
-    Tier,
     is_zone,
     joined,
 )
 from outlast.manifests.lint.pools.terraform import read_terraform
-from outlast.manifests.lint.source import Source
+from outlast.yamltext.source import Source
 
 
-def only(capacity: Capacity) -> NodePool:
+def only(capacity: ClusterCapacity) -> NodePool:
     (pool,) = capacity.pools
     return pool
 
 
-def loaded(name: str, text: str) -> Capacity:
-    return load(Found(name=name, path=Path(name), data=text.encode())).capacity
+def loaded(name: str, text: str) -> ClusterCapacity:
+    return load(InputFile(name=name, path=Path(name), data=text.encode())).capacity
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_the_quota_of_a_workload_file_reaches_the_review() -> None:
         "cluster: {quota: {preemptible: 8}}\n"
     )
 
-    quota = joined([Capacity(), loaded("workload.yaml", text)]).quota
+    quota = joined([ClusterCapacity(), loaded("workload.yaml", text)]).quota
 
     assert quota == Quota(preemptible=8)
-    assert (quota.of(Tier.SPOT), quota.of(Tier.FLEX_START)) == (8, 8)
-    assert quota.of(Tier.ON_DEMAND) is None
+    assert (quota.of(NodeTier.SPOT), quota.of(NodeTier.FLEX_START)) == (8, 8)
+    assert quota.of(NodeTier.ON_DEMAND) is None
 
 
 @pytest.mark.parametrize(

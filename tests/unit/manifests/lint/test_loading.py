@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.engine.report import LintReport
 from outlast.manifests.lint.errors import LintError, NothingLinted
-from outlast.manifests.lint.report import Report
 from outlast.manifests.linting import lint
 from tests.unit.manifests.lint.linted import SPOT_JOB, lines, manifest, report
 
-IMAGES = Options(select=("OL904",))
+IMAGES = LintOptions(select=("OL904",))
 POD = manifest("v1", "Pod", "spec:\n  containers:\n  - {name: a, image: x}\n")
 
 
-def files(found: Report) -> list[str]:
+def files(found: LintReport) -> list[str]:
     return sorted({Path(one.file).name for one in found})
 
 
@@ -64,7 +64,7 @@ def test_standard_input_is_read_for_a_dash() -> None:
 
 def test_excluded_files_are_left_out(tmp_path: Path) -> None:
     put(tmp_path, a_yaml=POD, vendor__b_yaml=POD, c__vendor__d_yaml=POD, e_gen_yaml=POD)
-    options = Options(select=("OL904",), exclude=("vendor", "*.gen.yaml"))
+    options = LintOptions(select=("OL904",), exclude=("vendor", "*.gen.yaml"))
 
     assert files(lint(tmp_path, options=options)) == ["a.yaml"]
 
@@ -98,10 +98,10 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_a_file_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlast.manifests.lint.collecting.BYTES_MAX", 20)
+    monkeypatch.setattr("outlast.manifests.lint.engine.files.BYTES_MAX", 20)
     put(tmp_path, a_yaml=POD)
 
-    with pytest.raises(LintError, match="at most 20 are read"):
+    with pytest.raises(LintError, match="the limit is 20"):
         lint(tmp_path / "a.yaml")
     with pytest.raises(NothingLinted):
         lint(tmp_path)
@@ -132,7 +132,7 @@ def test_a_helm_template_is_skipped_with_a_notice() -> None:
     found = report(POD, template, options=IMAGES)
 
     assert lines(found) == [("OL904", 6)]
-    assert found.notices == ("b.yaml: skipped, it is a Helm template.",)
+    assert found.notices == ("b.yaml: skipped, because it is a Helm template.",)
 
 
 def test_all_templates_of_a_chart_are_helms(tmp_path: Path) -> None:
@@ -143,10 +143,10 @@ def test_all_templates_of_a_chart_are_helms(tmp_path: Path) -> None:
 
 
 def test_a_template_that_is_no_yaml_is_skipped_and_its_neighbours_are_not() -> None:
-    found = report(POD + "---\nname: {{ name }}\n---\n" + POD, options=Options(select=("OL9",)))
+    found = report(POD + "---\nname: {{ name }}\n---\n" + POD, options=LintOptions(select=("OL9",)))
 
     assert lines(found) == [("OL904", 6), ("OL904", 15)]
-    assert found.notices == ("a.yaml: a document that is a template of YAML was skipped.",)
+    assert found.notices == ("a.yaml: skipped a document that is a YAML template.",)
 
 
 def test_the_templates_of_alerts_are_no_helm() -> None:
@@ -156,7 +156,7 @@ def test_the_templates_of_alerts_are_no_helm() -> None:
 
 
 def test_a_broken_document_is_reported_beside_the_others() -> None:
-    found = report(POD + "---\na: 'b\n", options=Options(select=("OL9",)))
+    found = report(POD + "---\na: 'b\n", options=LintOptions(select=("OL9",)))
 
     assert lines(found) == [("OL904", 6), ("OL901", 9)]
 
@@ -231,7 +231,7 @@ def test_node_pools_are_found_among_the_paths(tmp_path: Path) -> None:
 
     assert ("OL101", 7) in lines(lint(tmp_path))
     assert ("OL101", 7) not in lines(lint(tmp_path / "job.yaml"))
-    by_option = Options(pools=(str(tmp_path / "pools.sh"),))
+    by_option = LintOptions(pools=(str(tmp_path / "pools.sh"),))
     assert ("OL101", 7) in lines(lint(tmp_path / "job.yaml", options=by_option))
 
 
@@ -248,7 +248,7 @@ def test_a_file_of_pools_without_a_pool_is_an_error(tmp_path: Path) -> None:
     put(tmp_path, a_yaml=POD, empty_sh="echo hello\n")
 
     with pytest.raises(LintError, match="No node pool was found"):
-        lint(tmp_path / "a.yaml", options=Options(pools=(str(tmp_path / "empty.sh"),)))
+        lint(tmp_path / "a.yaml", options=LintOptions(pools=(str(tmp_path / "empty.sh"),)))
 
 
 def test_node_pools_alone_are_something_to_lint() -> None:
@@ -259,7 +259,7 @@ def test_a_folder_can_hold_the_pools(tmp_path: Path) -> None:
     put(tmp_path, a_yaml=POD, infra__pools_sh="gcloud container node-pools create a --spot\n")
     put(tmp_path, infra__other_yaml=POD)
 
-    found = lint(tmp_path / "a.yaml", options=Options(pools=(str(tmp_path / "infra"),)))
+    found = lint(tmp_path / "a.yaml", options=LintOptions(pools=(str(tmp_path / "infra"),)))
 
     assert found.objects == 1
 
@@ -267,7 +267,7 @@ def test_a_folder_can_hold_the_pools(tmp_path: Path) -> None:
 def test_pools_that_are_named_twice_count_once(tmp_path: Path) -> None:
     put(tmp_path, a_yaml=POD, pools_sh="gcloud container node-pools create a --spot\n")
 
-    assert lint(tmp_path, options=Options(pools=(str(tmp_path / "pools.sh"),))).pools == 1
+    assert lint(tmp_path, options=LintOptions(pools=(str(tmp_path / "pools.sh"),))).pools == 1
 
 
 def test_pools_from_the_option_are_not_what_was_to_be_linted(tmp_path: Path) -> None:
@@ -275,4 +275,4 @@ def test_pools_from_the_option_are_not_what_was_to_be_linted(tmp_path: Path) -> 
     (tmp_path / "empty").mkdir()
 
     with pytest.raises(NothingLinted):
-        lint(tmp_path / "empty", options=Options(pools=(str(tmp_path / "pools.sh"),)))
+        lint(tmp_path / "empty", options=LintOptions(pools=(str(tmp_path / "pools.sh"),)))

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 import yaml
 
-from outlast.manifests.lint.pod import Pod, is_within, pods_of
-from outlast.manifests.lint.reading import read
-from outlast.manifests.lint.source import Source
-from outlast.manifests.lint.view import Manifest
+from outlast.manifests.lint.kubernetes.pod import Pod, is_within, pods_of
+from outlast.manifests.lint.view import KubernetesObject
+from outlast.yamltext.reading import read
+from outlast.yamltext.source import Source
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i:1"}]}}
 
 
-def manifest(data: dict[str, Any] | str) -> Manifest:
+def manifest(data: dict[str, Any] | str) -> KubernetesObject:
     text = data if isinstance(data, str) else yaml.safe_dump(data)
     (root,) = read(text).documents
-    return Manifest(Source(name="x.yaml", text=text), root)
+    return KubernetesObject(Source(name="x.yaml", text=text), root)
 
 
 def pod_of(spec: dict[str, Any], **more: Any) -> Pod:

@@ -7,32 +7,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.manifests.lint.collecting import Found
-from outlast.manifests.lint.loading import load
+from outlast.manifests.lint.engine.files import InputFile
+from outlast.manifests.lint.engine.loading import load
 from outlast.manifests.lint.pools.gcloud import read_script
 from outlast.manifests.lint.pools.hcl import UNKNOWN, read_hcl
-from outlast.manifests.lint.pools.model import Capacity, NodePool, Tier, joined
+from outlast.manifests.lint.pools.model import ClusterCapacity, NodePool, NodeTier, joined
 from outlast.manifests.lint.pools.shell import commands
 from outlast.manifests.lint.pools.terraform import read_terraform
 from outlast.manifests.lint.scheduling import Taint
-from outlast.manifests.lint.source import Source
+from outlast.yamltext.source import Source
 
 DEDICATED = Taint(key="dedicated", value="spot", effect="NoSchedule")
 
 
-def script(text: str) -> Capacity:
+def script(text: str) -> ClusterCapacity:
     return read_script(Source(name="pools.sh", text=text))
 
 
-def terraform(*texts: str) -> Capacity:
+def terraform(*texts: str) -> ClusterCapacity:
     return read_terraform(Source(name="main.tf", text=text) for text in texts)
 
 
-def exported(text: str) -> Capacity:
-    return load(Found(name="pools.json", path=Path("pools.json"), data=text.encode())).capacity
+def exported(text: str) -> ClusterCapacity:
+    return load(InputFile(name="pools.json", path=Path("pools.json"), data=text.encode())).capacity
 
 
-def only(capacity: Capacity) -> NodePool:
+def only(capacity: ClusterCapacity) -> NodePool:
     (pool,) = capacity.pools
     return pool
 
@@ -60,7 +60,7 @@ fi
 def test_a_script_is_followed_through_variables_and_continued_lines() -> None:
     pool = only(script(SCRIPT))
 
-    assert (pool.name, pool.tier) == ("spot-gpu", Tier.SPOT)
+    assert (pool.name, pool.tier) == ("spot-gpu", NodeTier.SPOT)
     assert pool.taints == (DEDICATED, Taint(key="other", effect="NoExecute"))
     assert pool.labels == {"team": "ml", "env": "prod"}
     assert (pool.machine_type, pool.nodes_max) == ("g2-standard-24", 6)
@@ -80,14 +80,14 @@ def test_a_flag_of_a_script_has_its_place() -> None:
 @pytest.mark.parametrize(
     ("flags", "tier"),
     [
-        ("--spot", Tier.SPOT),
-        ("--preemptible", Tier.SPOT),
-        ("--flex-start --max-run-duration=7d", Tier.FLEX_START),
-        ("--enable-queued-provisioning", Tier.FLEX_START),
-        ("--num-nodes=3", Tier.ON_DEMAND),
+        ("--spot", NodeTier.SPOT),
+        ("--preemptible", NodeTier.SPOT),
+        ("--flex-start --max-run-duration=7d", NodeTier.FLEX_START),
+        ("--enable-queued-provisioning", NodeTier.FLEX_START),
+        ("--num-nodes=3", NodeTier.ON_DEMAND),
     ],
 )
-def test_the_flags_tell_the_tier(flags: str, tier: Tier) -> None:
+def test_the_flags_tell_the_tier(flags: str, tier: NodeTier) -> None:
     assert only(script(f"gcloud container node-pools create a {flags}")).tier is tier
 
 
@@ -113,7 +113,7 @@ def test_a_cluster_has_a_default_pool_or_is_autopilot() -> None:
     standard = script("gcloud container clusters create lab --spot")
     autopilot = script("gcloud container clusters create-auto lab")
 
-    assert (only(standard).tier, standard.is_autopilot) == (Tier.SPOT, False)
+    assert (only(standard).tier, standard.is_autopilot) == (NodeTier.SPOT, False)
     assert (autopilot.pools, autopilot.is_autopilot) == ((), True)
 
 
@@ -177,7 +177,7 @@ def test_terraform_is_read_with_the_variables_of_its_folder() -> None:
     capacity = terraform(MAIN_TF, VARIABLES_TF)
 
     pool = only(capacity)
-    assert (pool.name, pool.tier, pool.nodes_max) == ("spot-gpu", Tier.SPOT, 6)
+    assert (pool.name, pool.tier, pool.nodes_max) == ("spot-gpu", NodeTier.SPOT, 6)
     assert pool.taints == (DEDICATED,)
     assert pool.labels == {"team": "ml", "env": "prod"}
     assert (pool.accelerator, pool.accelerator_count) == ("nvidia-l4", 2)
@@ -190,15 +190,15 @@ def test_terraform_is_read_with_the_variables_of_its_folder() -> None:
 @pytest.mark.parametrize(
     ("body", "tier"),
     [
-        ("node_config { spot = true }", Tier.SPOT),
-        ("node_config { preemptible = true }", Tier.SPOT),
-        ("node_config { flex_start = true }", Tier.FLEX_START),
-        ("queued_provisioning { enabled = true }", Tier.FLEX_START),
-        ("node_config { spot = false }", Tier.ON_DEMAND),
+        ("node_config { spot = true }", NodeTier.SPOT),
+        ("node_config { preemptible = true }", NodeTier.SPOT),
+        ("node_config { flex_start = true }", NodeTier.FLEX_START),
+        ("queued_provisioning { enabled = true }", NodeTier.FLEX_START),
+        ("node_config { spot = false }", NodeTier.ON_DEMAND),
         ("node_config {\n spot = var.nobody_knows\n }", None),
     ],
 )
-def test_terraform_tells_the_tier_or_leaves_it_open(body: str, tier: Tier | None) -> None:
+def test_terraform_tells_the_tier_or_leaves_it_open(body: str, tier: NodeTier | None) -> None:
     text = f'resource "google_container_node_pool" "a" {{\n {body} \n}}'
 
     assert only(terraform(text)).tier is tier
@@ -263,8 +263,8 @@ def test_a_list_of_gcloud_is_the_whole_cluster() -> None:
     capacity = exported(text)
 
     pool = only(capacity)
-    assert capacity.is_whole
-    assert (pool.name, pool.tier, pool.nodes_max) == ("spot-gpu", Tier.SPOT, 6)
+    assert capacity.is_complete
+    assert (pool.name, pool.tier, pool.nodes_max) == ("spot-gpu", NodeTier.SPOT, 6)
     assert pool.taints == (DEDICATED,)
     assert (pool.accelerator, pool.accelerator_count) == ("nvidia-l4", 2)
     assert text[pool.place.start : pool.place.end] == '"spot-gpu"'
@@ -273,21 +273,21 @@ def test_a_list_of_gcloud_is_the_whole_cluster() -> None:
 @pytest.mark.parametrize(
     ("config", "more", "tier"),
     [
-        ({"preemptible": True}, {}, Tier.SPOT),
-        ({"flexStart": True}, {}, Tier.FLEX_START),
-        ({}, {"queuedProvisioning": {"enabled": True}}, Tier.FLEX_START),
-        ({}, {}, Tier.ON_DEMAND),
+        ({"preemptible": True}, {}, NodeTier.SPOT),
+        ({"flexStart": True}, {}, NodeTier.FLEX_START),
+        ({}, {"queuedProvisioning": {"enabled": True}}, NodeTier.FLEX_START),
+        ({}, {}, NodeTier.ON_DEMAND),
     ],
 )
 def test_an_export_tells_the_tier(
-    config: dict[str, object], more: dict[str, object], tier: Tier
+    config: dict[str, object], more: dict[str, object], tier: NodeTier
 ) -> None:
     pool = {"name": "a", "config": {"machineType": "g2-standard-4", **config}, **more}
 
     capacity = exported(json.dumps(pool))
 
     assert only(capacity).tier is tier
-    assert not capacity.is_whole
+    assert not capacity.is_complete
 
 
 def test_a_description_of_a_cluster_tells_its_mode() -> None:
@@ -313,8 +313,8 @@ def test_nodes_of_kubectl_are_put_into_their_pools() -> None:
     capacity = exported(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
 
     assert [(pool.name, pool.tier) for pool in capacity.pools] == [
-        ("cheap", Tier.SPOT),
-        ("steady", Tier.ON_DEMAND),
+        ("cheap", NodeTier.SPOT),
+        ("steady", NodeTier.ON_DEMAND),
     ]
     assert capacity.pools[0].taints == (DEDICATED,)
 
@@ -338,17 +338,17 @@ cluster:
 def test_a_workload_file_names_the_pools_of_its_cluster() -> None:
     pool = only(exported(WORKLOAD))
 
-    assert (pool.name, pool.tier, pool.taints) == ("cheap", Tier.SPOT, (DEDICATED,))
+    assert (pool.name, pool.tier, pool.taints) == ("cheap", NodeTier.SPOT, (DEDICATED,))
     assert pool.place.source.position(pool.place.start)[0] == 10
 
 
 def test_a_workload_file_that_cannot_be_used_is_told() -> None:
     file = load(
-        Found(name="w.yaml", path=None, data=WORKLOAD.replace("spot\n", "spott\n").encode())
+        InputFile(name="w.yaml", path=None, data=WORKLOAD.replace("spot\n", "spott\n").encode())
     )
 
     assert file.capacity.pools == ()
-    assert "node pools of this workload file are not used" in (file.notice or "")
+    assert "Ignored the node pools of a workload file" in (file.notice or "")
 
 
 def test_a_pool_of_a_script_and_of_terraform_is_one() -> None:

@@ -5,14 +5,14 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
-from outlast.manifests.lint.report import Report
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.engine.report import LintReport
 from outlast.manifests.lint.reports import ReportFormat, write_report
 from outlast.manifests.lint.reports.text import summary
 from tests.unit.manifests.lint.linted import SPOT_JOB, report
 
-IMAGE = Options(select=("OL904",))
-FIELD = Options(select=("OL601",))
+IMAGE = LintOptions(select=("OL904",))
+FIELD = LintOptions(select=("OL601",))
 HOSTILE = SPOT_JOB.replace(
     "spec:\n  template",
     'spec:\n  "<b>%0A::error::\\e[31m\\u202e\\u0001\\n ]]> 漢字": 1\n  template',
@@ -20,26 +20,28 @@ HOSTILE = SPOT_JOB.replace(
 
 
 @pytest.fixture
-def found() -> Report:
+def found() -> LintReport:
     return report(SPOT_JOB, options=IMAGE)
 
 
-def test_the_text_shows_the_place_the_rule_and_what_to_do(found: Report) -> None:
+def test_the_text_shows_the_place_the_rule_and_what_to_do(found: LintReport) -> None:
     assert write_report(found, ReportFormat.TEXT) == (
         "a.yaml:13:18: warning OL904 untagged-image: "
         "The image 'registry.example/trainer' has no tag, which means latest.\n"
         "  13 |           image: registry.example/trainer\n"
         "     |                  ^^^^^^^^^^^^^^^^^^^^^^^^\n"
-        "  why: After an eviction the Pod may start with another program than before, "
-        "which may not even read\n"
-        "       its own checkpoints. Which one ran cannot be said afterwards.\n"
-        "  fix: Name a version, or better the digest: image@sha256:...\n"
+        "  why: After an eviction the Pod may start with a different version of the program, "
+        "which may not be\n"
+        "       able to read the existing checkpoints. Afterwards, it is impossible to find out "
+        "which version\n"
+        "       ran.\n"
+        "  fix: Use a version tag or, better, a digest: image@sha256:...\n"
         "\n"
     )
 
 
-def test_colours_are_for_terminals_only(found: Report) -> None:
-    assert "\033[1;33mwarning\033[0m" in write_report(found, ReportFormat.TEXT, colour=True)
+def test_colors_are_for_terminals_only(found: LintReport) -> None:
+    assert "\033[1;33mwarning\033[0m" in write_report(found, ReportFormat.TEXT, color=True)
     assert "\033" not in write_report(found, ReportFormat.TEXT)
 
 
@@ -68,14 +70,14 @@ def test_a_long_line_is_cut_around_the_place() -> None:
     assert carets.count("^") > 80
 
 
-def test_the_summary_counts(found: Report) -> None:
-    assert summary(found) == "1 warning in 1 object of 1 file."
-    assert summary(report(SPOT_JOB, options=Options(select=("OL401",)))) == (
-        "No findings in 1 object of 1 file."
+def test_the_summary_counts(found: LintReport) -> None:
+    assert summary(found) == "1 warning in 1 object (1 file)."
+    assert summary(report(SPOT_JOB, options=LintOptions(select=("OL401",)))) == (
+        "No findings in 1 object (1 file)."
     )
 
 
-def test_json_has_every_field(found: Report) -> None:
+def test_json_has_every_field(found: LintReport) -> None:
     data = json.loads(write_report(found, ReportFormat.JSON))
 
     (finding,) = data["findings"]
@@ -103,7 +105,7 @@ def test_json_tells_what_a_fix_would_do() -> None:
     assert fixes["OL101"] == {"title": "Set the grace period to 15 s", "safe": False}
 
 
-def test_sarif_points_into_the_file(found: Report) -> None:
+def test_sarif_points_into_the_file(found: LintReport) -> None:
     (run,) = json.loads(write_report(found, ReportFormat.SARIF))["runs"]
 
     (result,) = run["results"]
@@ -119,7 +121,7 @@ def test_sarif_points_into_the_file(found: Report) -> None:
     }
 
 
-def test_a_fingerprint_stays_when_lines_move(found: Report) -> None:
+def test_a_fingerprint_stays_when_lines_move(found: LintReport) -> None:
     def fingerprint(text: str) -> str:
         data = json.loads(write_report(report(text, options=IMAGE), ReportFormat.SARIF))
         return str(data["runs"][0]["results"][0]["partialFingerprints"])
@@ -132,7 +134,7 @@ def test_github_gets_one_command_in_one_line() -> None:
 
     assert text.count("\n") == 1
     assert text.startswith("::error file=a.yaml,line=6,endLine=6,col=3,")
-    assert "title=OL601 unknown-field::There is no field" in text
+    assert "title=OL601 unknown-field::Unknown field" in text
     assert "%250A" in text
 
 
@@ -145,7 +147,7 @@ def test_junit_is_xml_with_a_failure_for_each_finding() -> None:
 
 
 def test_junit_without_findings_is_a_passed_test() -> None:
-    clean = report(SPOT_JOB, options=Options(select=("OL401",)))
+    clean = report(SPOT_JOB, options=LintOptions(select=("OL401",)))
 
     root = ElementTree.fromstring(write_report(clean, ReportFormat.JUNIT))
 
@@ -158,7 +160,7 @@ def test_a_manifest_cannot_steer_the_terminal() -> None:
     assert "\033" not in text and "\u202e" not in text and "\x01" not in text
 
 
-def test_a_report_is_its_findings(found: Report) -> None:
+def test_a_report_is_its_findings(found: LintReport) -> None:
     (finding,) = found
 
     assert (len(found), finding.rule, finding.where) == (1, "OL904 untagged-image", "a.yaml:13:18")

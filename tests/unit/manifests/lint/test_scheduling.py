@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.manifests.lint.scheduling import Requirement, Taint, Toleration, demand_of
+from outlast.manifests.lint.scheduling import Requirement, Taint, Toleration, node_demand
 
 SPOT = Taint(key="tier", value="spot", effect="NoSchedule")
 
@@ -63,7 +63,7 @@ def expression(key: str, *values: str) -> dict[str, Any]:
 
 
 def test_the_selector_and_one_term_of_the_affinity_must_hold() -> None:
-    demand = demand_of(
+    demand = node_demand(
         {
             "nodeSelector": {"zone": "a"},
             "affinity": required(
@@ -80,12 +80,12 @@ def test_the_selector_and_one_term_of_the_affinity_must_hold() -> None:
 
 
 def test_an_empty_term_matches_nothing() -> None:
-    assert not demand_of({"affinity": required({})}).selects({"any": "label"})
-    assert demand_of({}).selects({})
+    assert not node_demand({"affinity": required({})}).selects({"any": "label"})
+    assert node_demand({}).selects({})
 
 
 def test_a_soft_taint_and_the_taint_of_a_gpu_keep_nobody_off() -> None:
-    demand = demand_of({})
+    demand = node_demand({})
 
     assert demand.tolerates([Taint(key="k", effect="PreferNoSchedule")])
     assert demand.tolerates([Taint(key="nvidia.com/gpu", value="present")])
@@ -123,7 +123,23 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["nodeSelector", "tolerations", "affinity"]), JSON))
 def test_anything_in_a_spec_is_a_demand(spec: dict[str, Any]) -> None:
-    demand = demand_of(spec)
+    demand = node_demand(spec)
 
     demand.selects({"key": "value"})
     demand.tolerates([SPOT])
+
+
+def test_values_without_quotes_count_as_the_text_that_was_meant() -> None:
+    expression = {"key": "pool", "operator": "In", "values": [7, True]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    demand = node_demand(
+        {
+            "nodeSelector": {"cloud.google.com/gke-spot": True, "nothing": None},
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+            "tolerations": [{"key": "cloud.google.com/gke-spot", "value": True}],
+        }
+    )
+
+    assert demand.selector == {"cloud.google.com/gke-spot": "true"}
+    assert demand.required == ((Requirement(key="pool", operator="In", values=("7", "true")),),)
+    assert [one.value for one in demand.tolerations] == ["true"]

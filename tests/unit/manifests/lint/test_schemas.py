@@ -4,14 +4,14 @@ import sys
 
 import pytest
 
-from outlast.capacity.errors import PlanningPackageMissing
-from outlast.manifests.lint import schemas
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.configuration import LintOptions
 from outlast.manifests.lint.errors import LintError
-from outlast.manifests.lint.schemas import dotted, schemas_for
+from outlast.manifests.lint.kubernetes import schemas
+from outlast.manifests.lint.kubernetes.schemas import dotted, schemas_for
+from outlast.yamltext.errors import PlanningPackageMissing
 from tests.unit.manifests.lint.linted import lines, manifest, only, report
 
-SCHEMA = Options(select=("OL503", "OL601", "OL903"))
+SCHEMA = LintOptions(select=("OL503", "OL601", "OL903"))
 
 
 def test_a_wrong_type_is_told_in_words_at_the_value() -> None:
@@ -19,7 +19,7 @@ def test_a_wrong_type_is_told_in_words_at_the_value() -> None:
 
     finding = only(report(text, options=SCHEMA), "OL903")
 
-    assert finding.message == "spec.ports[0].port is a mapping; a whole number is expected."
+    assert finding.message == "spec.ports[0].port is a mapping; expected an integer."
     assert (finding.line, finding.column) == (6, 5)
 
 
@@ -31,7 +31,7 @@ def test_either_of_two_types_is_told() -> None:
 
     finding = only(report(text, options=SCHEMA), "OL903")
 
-    assert finding.message == "spec.minAvailable is a list; a text or a whole number is expected."
+    assert finding.message == "spec.minAvailable is a list; expected a string or an integer."
 
 
 def test_a_wrong_word_is_told_with_the_right_ones() -> None:
@@ -39,7 +39,7 @@ def test_a_wrong_word_is_told_with_the_right_ones() -> None:
 
     finding = only(report(text, options=SCHEMA), "OL903")
 
-    assert finding.message == "spec.hostPID is the text 'maybe'; true or false is expected."
+    assert finding.message == "spec.hostPID is the string 'maybe'; expected true or false."
 
 
 def test_a_missing_field_is_shown_at_what_should_hold_it() -> None:
@@ -47,7 +47,7 @@ def test_a_missing_field_is_shown_at_what_should_hold_it() -> None:
 
     finding = only(report(text, options=SCHEMA), "OL903")
 
-    assert finding.message == "spec lacks the field 'selector'."
+    assert finding.message == "spec is missing the required field 'selector'."
     assert (finding.line, finding.column, finding.end_column) == (4, 1, 5)
 
 
@@ -57,8 +57,8 @@ def test_an_unknown_field_is_shown_with_the_one_that_was_meant() -> None:
     finding = only(report(text, options=SCHEMA), "OL601")
 
     assert (finding.line, finding.column) == (5, 3)
-    assert finding.message == "There is no field 'maxparallelism' in spec."
-    assert finding.hint == "It is called 'parallelism'."
+    assert finding.message == "Unknown field 'maxparallelism' in spec."
+    assert finding.hint == "Use 'parallelism'."
 
 
 def test_the_templates_in_a_custom_resource_are_checked() -> None:
@@ -93,7 +93,7 @@ def test_a_group_that_only_starts_alike_has_another_schema() -> None:
 def test_an_object_without_its_version_is_told() -> None:
     finding = only(report("kind: Job\nmetadata: {name: j}\n", options=SCHEMA), "OL903")
 
-    assert finding.message == "The object lacks the field 'apiVersion'."
+    assert finding.message == "The object has no field 'apiVersion'."
 
 
 def test_a_placeholder_for_another_tool_is_no_error() -> None:
@@ -107,7 +107,7 @@ def test_the_version_decides_what_exists() -> None:
     text = manifest("flowcontrol.apiserver.k8s.io/v1beta2", "FlowSchema", "spec: 3\n")
 
     def found(version: str) -> int:
-        return len(report(text, options=Options(select=("OL903",), kubernetes_version=version)))
+        return len(report(text, options=LintOptions(select=("OL903",), kubernetes_version=version)))
 
     assert found("1.25") > 0
     assert found("1.35") == 0
@@ -115,7 +115,7 @@ def test_the_version_decides_what_exists() -> None:
 
 @pytest.mark.parametrize("version", ["1.2", "2.0", "newest", "1.999999999999"])
 def test_a_version_without_schemas_is_refused(version: str) -> None:
-    with pytest.raises(LintError, match="no schema for Kubernetes"):
+    with pytest.raises(LintError, match="no schemas for Kubernetes"):
         schemas_for(version)
 
 
@@ -132,7 +132,7 @@ def test_a_path_is_written_as_people_do() -> None:
 def test_a_kind_in_the_wrong_case_is_told() -> None:
     finding = only(report(manifest("batch/v1", "job", "spec: {template: {}}\n")), "OL903")
 
-    assert finding.message == "kind is the text 'job'; it can be Job."
+    assert finding.message == "kind is the string 'job'; expected Job."
     assert (finding.line, finding.column) == (2, 7)
 
 

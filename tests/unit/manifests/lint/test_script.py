@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.manifests.lint.pod import pods_of
-from outlast.manifests.lint.reading import read
-from outlast.manifests.lint.script import Script, script_in, sleep_seconds
-from outlast.manifests.lint.source import Source
-from outlast.manifests.lint.view import Manifest
+from outlast.manifests.lint.kubernetes.pod import pods_of
+from outlast.manifests.lint.kubernetes.script import ShellScript, script_in, sleep_seconds
+from outlast.manifests.lint.view import KubernetesObject
+from outlast.yamltext.reading import read
+from outlast.yamltext.source import Source
 
 
-def script(command: list[object], args: list[object] | None = None) -> Script | None:
+def script(command: list[object], args: list[object] | None = None) -> ShellScript | None:
     given = f"{{command: {command!r}, args: {args or []!r}}}"
     text = f"apiVersion: v1\nkind: Pod\nspec: {{containers: [{given}]}}\n"
-    manifest = Manifest(Source(name="a.yaml", text=text), read(text).documents[0])
+    manifest = KubernetesObject(Source(name="a.yaml", text=text), read(text).documents[0])
     (pod,) = pods_of(manifest)
     return script_in(pod.containers[0], ("command",), ("args",))
 
@@ -56,7 +56,7 @@ def test_anything_else_is_no_script(command: list[object]) -> None:
 
 
 def programs(text: str) -> list[str]:
-    return [call.program for call in Script(shell="sh", text=text, at=()).calls]
+    return [call.program for call in ShellScript(shell="sh", text=text, at=()).calls]
 
 
 def test_commands_are_found_behind_words_of_control_flow() -> None:
@@ -69,7 +69,7 @@ def test_commands_are_found_behind_words_of_control_flow() -> None:
 
 
 def test_a_place_in_the_script_is_known() -> None:
-    found = Script(shell="sh", text="cd /app && python a.py  # go", at=())
+    found = ShellScript(shell="sh", text="cd /app && python a.py  # go", at=())
 
     call = found.calls[-1]
 
@@ -95,5 +95,5 @@ def test_sleep_is_measured(words: list[str], seconds: float | None) -> None:
 
 @given(st.text(alphabet="ab =$(){}<>'\"\\\n;&|#-!1", max_size=80))
 def test_any_script_is_cut(text: str) -> None:
-    for call in Script(shell="sh", text=text, at=()).calls:
+    for call in ShellScript(shell="sh", text=text, at=()).calls:
         assert 0 <= call.start < call.end <= len(text)

@@ -1,9 +1,9 @@
 """Ignores silence what they name, where they stand, and nothing else."""
 
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.configuration import LintOptions
 from tests.unit.manifests.lint.linted import SPOT_JOB, lines, only, report
 
-IMAGES = Options(select=("OL904", "OL905"))
+IMAGES = LintOptions(select=("OL904", "OL905"))
 
 
 def pod(image_comment: str = "", annotations: str = "") -> str:
@@ -53,7 +53,9 @@ def test_several_rules_fit_into_one_comment() -> None:
 
 
 def test_a_comment_does_not_silence_another_line_or_another_rule() -> None:
-    found = report(pod("  # outlast: ignore[OL101] wrong rule"), options=Options(select=("OL904",)))
+    found = report(
+        pod("  # outlast: ignore[OL101] wrong rule"), options=LintOptions(select=("OL904",))
+    )
 
     assert lines(found) == [("OL904", 8), ("OL904", 10)]
 
@@ -80,7 +82,7 @@ def test_an_annotation_on_the_template_silences_its_pods_only() -> None:
         "          OL904: mirrored\n          OL101, OL103: measured\n    spec:\n      restart",
     )
 
-    found = report(text, options=Options(select=("OL1", "OL904")))
+    found = report(text, options=LintOptions(select=("OL1", "OL904")))
 
     # The podFailurePolicy belongs to the Job, not to its Pods.
     assert [code for code, _ in lines(found)] == ["OL103", "OL104"]
@@ -100,22 +102,22 @@ def test_an_ignore_that_silences_nothing_is_told() -> None:
     finding = only(report(text, options=IMAGES), "OL905")
 
     assert finding.line == 8
-    assert finding.message == "OL904 finds nothing here any more."
+    assert finding.message == "OL904 no longer finds anything here."
 
 
 def test_a_mistyped_code_is_told() -> None:
     finding = only(report(pod(" # outlast: ignore[OL940] oops"), options=IMAGES), "OL905")
 
-    assert finding.message == "There is no rule 'OL940'."
+    assert finding.message == "Unknown rule 'OL940'."
 
 
 def test_an_ignore_without_a_code_is_told() -> None:
     finding = only(report(pod(" # outlast: ignore all of it"), options=IMAGES), "OL905")
 
-    assert finding.message == "This ignore names no rule, so it ignores nothing."
+    assert finding.message == "This ignore does not name a rule, so it has no effect."
 
 
 def test_an_ignore_is_not_idle_if_its_rule_did_not_run() -> None:
     text = pod(" # outlast: ignore[OL101] not asked for")
 
-    assert lines(report(text, options=Options(select=("OL905",)))) == []
+    assert lines(report(text, options=LintOptions(select=("OL905",)))) == []

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from outlast.manifests.lint.collecting import Found
-from outlast.manifests.lint.configuration import Options
-from outlast.manifests.lint.loading import load
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.engine.files import InputFile
+from outlast.manifests.lint.engine.loading import load
 from outlast.manifests.lint.pools.gcloud import read_script
 from outlast.manifests.lint.pools.kubelet import window_in, window_of
-from outlast.manifests.lint.pools.model import Capacity, joined
+from outlast.manifests.lint.pools.model import ClusterCapacity, joined
 from outlast.manifests.lint.pools.terraform import read_terraform
-from outlast.manifests.lint.source import Source
 from outlast.manifests.linting import lint
+from outlast.yamltext.source import Source
 from tests.unit.manifests.lint.linted import SPOT_JOB, report
 
 LONG = "kubeletConfig: {shutdownGracePeriodSeconds: 120}\n"
@@ -45,12 +45,12 @@ def test_settings_of_another_shape_are_no_settings() -> None:
     assert window_in("120") == window_in(None) == window_in({}) == 15
 
 
-def window(capacity: Capacity) -> int | None:
+def window(capacity: ClusterCapacity) -> int | None:
     (pool,) = capacity.pools
     return pool.window_seconds
 
 
-def terraform(config: str) -> Capacity:
+def terraform(config: str) -> ClusterCapacity:
     text = f'resource "google_container_node_pool" "a" {{\n node_config {{\n{config}\n }}\n}}'
     return read_terraform([Source(name="main.tf", text=text)])
 
@@ -81,7 +81,7 @@ def test_an_export_and_a_workload_file_tell_it() -> None:
     )
 
     for text in (exported, workload):
-        file = load(Found(name="a.yaml", path=Path("a.yaml"), data=text.encode()))
+        file = load(InputFile(name="a.yaml", path=Path("a.yaml"), data=text.encode()))
         assert window(file.capacity) == 105
 
 
@@ -105,7 +105,7 @@ JOB = SPOT_JOB.replace("restartPolicy: Never", "terminationGracePeriodSeconds: 6
 
 
 def flagged(text: str = JOB, **files: str) -> bool:
-    found = report(text, options=Options(select=("OL102",)), **files)
+    found = report(text, options=LintOptions(select=("OL102",)), **files)
     return len(found.findings) == 1
 
 
@@ -143,7 +143,7 @@ def test_the_file_is_found_though_only_the_script_was_given(tmp_path: Path) -> N
     (tmp_path / "job.yaml").write_text(JOB + tolerant)
 
     def codes() -> list[str]:
-        options = Options(pools=(str(script),), select=("OL102",))
+        options = LintOptions(pools=(str(script),), select=("OL102",))
         return [one.code for one in lint(tmp_path / "job.yaml", options=options)]
 
     assert codes() == ["OL102"]
@@ -177,7 +177,7 @@ def test_without_a_window_there_is_no_grace_at_all() -> None:
 
     (finding,) = [one for one in found if one.code == "OL102"]
     assert finding.message == (
-        "The grace period is 60 s, but a reclaimed Spot node gives no time at all."
+        "The grace period is 60 s, but a reclaimed Spot node gives the Pod no time at all."
     )
     assert not finding.fixable
 

@@ -8,9 +8,9 @@ the rule must flag ends in `# <- CODE`; no other line may be flagged by it.
 import re
 from pathlib import Path
 
-from outlast.manifests.lint.configuration import Options
-from outlast.manifests.lint.report import Report
-from outlast.manifests.lint.rule import Rule
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.engine.report import LintReport
+from outlast.manifests.lint.engine.rule import Rule
 from outlast.manifests.linting import lint
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "rules"
@@ -43,9 +43,9 @@ def found_by(rule: Rule, files: list[Path]) -> set[Flagged]:
     return {one for one in flagged(lint_files(*files)) if one[0] == rule.code}
 
 
-def flagged(report: Report) -> set[Flagged]:
+def flagged(report: LintReport) -> set[Flagged]:
     return {(one.code, Path(one.file).name, one.line) for one in report}
 
 
-def lint_files(*files: Path, options: Options | None = None) -> Report:
+def lint_files(*files: Path, options: LintOptions | None = None) -> LintReport:
     return lint(*files, options=options)

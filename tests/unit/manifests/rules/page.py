@@ -1,18 +1,18 @@
-"""The reference of the rules, made from their manuals and their fixtures."""
+"""The reference page of the rules, generated from their manuals and fixtures."""
 
 from pathlib import Path
 
-from outlast.manifests.lint.rule import Rule
+from outlast.manifests.lint.engine.rule import Rule
 from outlast.manifests.rules import ALL_RULES
 from tests.unit.manifests.rules.harness import FIXTURES
 
 _PITFALLS = {
     "1": "Silent loss at preemption",
-    "2": "A starved control plane",
-    "3": "Blindness for queues",
+    "2": "Control plane on Spot",
+    "3": "Unnoticed waiting",
     "4": "Storage gaps",
     "5": "Taints, selectors and labels",
-    "6": "Too much at once",
+    "6": "Oversized requests",
     "7": "Disruption budgets and expiry",
     "9": "Hygiene",
 }
@@ -24,11 +24,12 @@ def rules_page() -> str:
     parts = [
         "# Rules",
         "",
-        "After reading this page you know what each rule of `outlast lint` flags, why, and what",
-        "the same manifest looks like done right. `outlast rules NAME` prints the same in a",
-        "terminal. [How to lint manifests](../how-to/lint-manifests.md) shows how to run them.",
+        "Every rule of `outlast lint`: what it flags, why it matters, what to do instead, and an",
+        "example before and after. `outlast rules NAME` prints the same explanation in a terminal.",
+        "[How to lint manifests](../how-to/lint-manifests.md) shows how to run the rules, and the",
+        "[glossary](../glossary.md) explains the terms.",
         "",
-        "| code | name | severity | |",
+        "| code | name | severity | problem |",
         "|---|---|---|---|",
         *(
             f"| {r.code} | [{r.name}](#{r.name}) | {r.severity.word} | {r.manual.title} |"
@@ -49,7 +50,7 @@ def _section(rule: Rule) -> list[str]:
     parts = ["", f"### {rule.name}", "", f"{rule.code}, {rule.severity.word}. {manual.title}", ""]
     parts += [f"**Why.** {manual.why}", "", f"**Instead.** {manual.instead}"]
     folder = sorted((FIXTURES / rule.name).iterdir())
-    for title, stem in (("Flagged, at the marked lines:", "flagged"), ("Clean:", "clean")):
+    for title, stem in (("Flagged on the marked lines:", "flagged"), ("Clean:", "clean")):
         parts += [
             "",
             title,
@@ -57,7 +58,7 @@ def _section(rule: Rule) -> list[str]:
         ]
     shared = [path for path in folder if path.stem not in ("flagged", "clean")]
     for path in shared:
-        parts += ["", f"With both, `{path.name}`:", *_block(path)]
+        parts += ["", f"`{path.name}`, used with both examples:", *_block(path)]
     return parts
 
 

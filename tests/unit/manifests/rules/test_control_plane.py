@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
-from outlast.manifests.lint.finding import Finding
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.engine.report import Finding
 from tests.unit.manifests.lint.linted import manifest, report
 
 SPOT = '{cloud.google.com/gke-spot: "true"}'
 
 
 def found(code: str, *texts: str, autopilot: bool | None = None, **files: str) -> list[Finding]:
-    options = Options(select=(code,), is_autopilot=autopilot)
+    options = LintOptions(select=(code,), is_autopilot=autopilot)
     return list(report(*texts, options=options, **files))
 
 
@@ -67,7 +67,7 @@ def mpi_job(launcher: str, worker: str) -> str:
 def test_the_workers_of_an_mpi_job_may_be_on_spot_and_its_launcher_may_not() -> None:
     assert found("OL201", mpi_job(pod(selector="{}"), pod())) == []
     (finding,) = found("OL201", mpi_job(pod(), pod()))
-    assert finding.message.startswith("The launcher of the MPIJob may run on Spot")
+    assert finding.message.startswith("The MPIJob launcher may run on Spot")
 
 
 def test_the_master_of_a_pytorch_job_is_a_worker_like_the_others() -> None:

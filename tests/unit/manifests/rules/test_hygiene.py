@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.configuration import LintOptions
 from tests.unit.manifests.lint.linted import fixed, lines, manifest, only, report
 
 
@@ -21,7 +21,7 @@ from tests.unit.manifests.lint.linted import fixed, lines, manifest, only, repor
 def test_a_version_is_gone_from_a_release_on(
     version: str, kind: str, kubernetes: str, is_gone: bool
 ) -> None:
-    options = Options(kubernetes_version=kubernetes, select=("OL906",))
+    options = LintOptions(kubernetes_version=kubernetes, select=("OL906",))
     found = report(manifest(version, kind, ""), options=options)
 
     assert bool(lines(found, "OL906")) is is_gone
@@ -30,12 +30,12 @@ def test_a_version_is_gone_from_a_release_on(
 def test_what_looks_the_same_is_rewritten_and_the_rest_is_not() -> None:
     job = manifest("batch/v1beta1", "CronJob", "spec: {schedule: '@daily'}\n")
     budget = manifest("policy/v1beta1", "PodDisruptionBudget", "spec: {maxUnavailable: 1}\n")
-    options = Options(select=("OL906",))
+    options = LintOptions(select=("OL906",))
 
     assert fixed(job, unsafe=True, options=options) == job.replace("v1beta1", "v1")
     assert fixed(job, options=options) == job
     finding = only(report(budget), "OL906")
-    assert (finding.hint, finding.fixable) == ("It is policy/v1 now.", False)
+    assert (finding.hint, finding.fixable) == ("Use policy/v1.", False)
 
 
 def job(spec: str) -> str:
@@ -62,7 +62,7 @@ def test_an_indexed_job_says_how_many_indices_it_has(spec: str, is_flagged: bool
 def test_the_number_of_indices_is_mostly_that_of_the_pods() -> None:
     text = job(INDEXED + "  parallelism: 3\n")
 
-    result = fixed(text, options=Options(select=("OL907",)))
+    result = fixed(text, options=LintOptions(select=("OL907",)))
 
     assert "  completions: 3\n" in result
     assert lines(report(result), "OL907") == []

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
-from outlast.manifests.lint.vocabulary import meant_accelerator, meant_key, meant_value
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.kubernetes.vocabulary import meant_accelerator, meant_key, meant_value
 from tests.unit.manifests.lint.linted import fixed, lines, manifest, only, report
 
 PREFIX = "cloud.google.com/"
@@ -131,7 +131,7 @@ def test_a_flag_of_gke_is_never_false() -> None:
 def test_a_misspelt_word_is_corrected_where_it_stands() -> None:
     text = pod(SELECTOR.format('cloud.google.com/gke-sopt: "True"'))
 
-    assert fixed(text, unsafe=True, options=Options(select=("OL504",))) == pod(
+    assert fixed(text, unsafe=True, options=LintOptions(select=("OL504",))) == pod(
         SELECTOR.format('cloud.google.com/gke-spot: "true"')
     )
 
@@ -156,14 +156,14 @@ def test_flavors_and_classes_speak_of_nodes_too() -> None:
 @pytest.mark.parametrize(
     ("toleration", "words"),
     [
-        ("{key: a, operator: Exists, value: b}", "takes no value"),
+        ("{key: a, operator: Exists, value: b}", "does not allow a value"),
         ("{effect: NoSchedule}", "has no key"),
         ("{value: b}", "has no key"),
-        ("{key: a, effect: NoSchedule, tolerationSeconds: 5}", "needs the effect NoExecute"),
-        ("{key: a, operator: Is}", "no operator 'Is'"),
-        ("{key: a, operator: Exists, effect: Never}", "no effect 'Never'"),
-        ("{key: 'a=b', operator: Exists}", "cannot be the key"),
-        ("{key: a, value: 'b:NoSchedule'}", "cannot be the value"),
+        ("{key: a, effect: NoSchedule, tolerationSeconds: 5}", "requires the effect NoExecute"),
+        ("{key: a, operator: Is}", "'Is' is not a valid operator"),
+        ("{key: a, operator: Exists, effect: Never}", "'Never' is not a valid effect"),
+        ("{key: 'a=b', operator: Exists}", "is not a valid key"),
+        ("{key: a, value: 'b:NoSchedule'}", "is not a valid value"),
     ],
 )
 def test_a_toleration_is_refused_for_what_the_server_refuses(toleration: str, words: str) -> None:
@@ -234,7 +234,7 @@ def test_a_pod_tolerates_what_its_pool_is_tainted_with(
 
 def test_autopilot_tolerates_what_it_taints() -> None:
     text, pools = pod(BY_NAME), POOL.format("NoSchedule")
-    found_there = report(text, pools_sh=pools, options=Options(is_autopilot=True))
+    found_there = report(text, pools_sh=pools, options=LintOptions(is_autopilot=True))
 
     assert lines(found_there, "OL507") == []
 
@@ -285,7 +285,7 @@ def test_the_pool_that_was_meant_is_named() -> None:
 
     finding = only(report(text, pools_json=listed({"name": "spot-l4"})), "OL508")
 
-    assert finding.hint == "There is 'spot-l4'."
+    assert finding.hint == "Did you mean 'spot-l4'?"
 
 
 def test_one_of_several_pools_is_enough() -> None:
@@ -304,7 +304,7 @@ def test_the_tier_is_left_to_the_class() -> None:
     text = pod(SELECTOR.format(both.format("mine")))
 
     assert lines(report(text), "OL509") != []
-    assert "gke-spot" not in fixed(text, unsafe=True, options=Options(select=("OL509",)))
+    assert "gke-spot" not in fixed(text, unsafe=True, options=LintOptions(select=("OL509",)))
     for name in ("Scale-Out", "Balanced", "autopilot"):
         assert found("OL509", SELECTOR.format(both.format(name))) == []
 
@@ -314,7 +314,7 @@ def test_a_priority_below_minus_ten_gets_no_node(value: int, is_flagged: bool) -
     text = manifest("scheduling.k8s.io/v1", "PriorityClass", f"value: {value}\n")
 
     assert bool(lines(report(text), "OL510")) is is_flagged
-    assert lines(report(text, options=Options(is_autopilot=True)), "OL510") == []
+    assert lines(report(text, options=LintOptions(is_autopilot=True)), "OL510") == []
 
 
 def test_an_empty_term_harms_only_where_there_is_no_other() -> None:

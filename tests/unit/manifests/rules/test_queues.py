@@ -2,8 +2,8 @@
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
-from outlast.manifests.lint.finding import Finding
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.engine.report import Finding
 from tests.unit.manifests.lint.linted import fixed, manifest, report
 
 FLEX = '{cloud.google.com/gke-flex-start: "true"}'
@@ -11,7 +11,7 @@ API = "kueue.x-k8s.io/v1beta2"
 
 
 def found(code: str, *texts: str, **files: str) -> list[Finding]:
-    return list(report(*texts, options=Options(select=(code,)), **files))
+    return list(report(*texts, options=LintOptions(select=(code,)), **files))
 
 
 def lines(code: str, *texts: str) -> list[int]:
@@ -19,8 +19,8 @@ def lines(code: str, *texts: str) -> list[int]:
 
 
 def mended(code: str, text: str) -> str:
-    result = fixed(text, unsafe=True, options=Options(select=(code,)))
-    assert fixed(result, unsafe=True, options=Options(select=(code,))) == result
+    result = fixed(text, unsafe=True, options=LintOptions(select=(code,)))
+    assert fixed(result, unsafe=True, options=LintOptions(select=(code,))) == result
     assert found(code, result) == []
     return result
 
@@ -152,20 +152,20 @@ GPU = "nvidia.com/gpu: 1"
         # Nothing is known of what no file defines.
         ((queued_job("other"),), []),
         ((LOCAL, queued_job("other")), []),
-        ((together(LOCAL, queued_job("other")),), ["There is no LocalQueue 'other' here"]),
+        ((together(LOCAL, queued_job("other")),), ["No LocalQueue named 'other' is defined here."]),
         (
             (together(LOCAL, object_of("ClusterQueue", "z")),),
-            ["There is no ClusterQueue 'cq' here"],
+            ["No ClusterQueue named 'cq' is defined here."],
         ),
         ((CLUSTER, object_of("ResourceFlavor", "gpu")), []),
         (
             (together(CLUSTER, object_of("ResourceFlavor", "gpu")),),
-            ["There is no ResourceFlavor 'f' here; 'gpu' is defined."],
+            ["No ResourceFlavor named 'f' is defined here. Defined: 'gpu'."],
         ),
-        ((object_of("LocalQueue", "research"), queued_job("reserach")), ["There is no LocalQueue"]),
+        ((object_of("LocalQueue", "research"), queued_job("reserach")), ["No LocalQueue named"]),
         ((object_of("LocalQueue", "research"), queued_job("research-2")), []),
         ((object_of("LocalQueue", "team-1"), queued_job("team-7")), []),
-        ((CLUSTER, LOCAL, queued_job(resources=GPU)), ["The ClusterQueue 'cq' does not cover"]),
+        ((CLUSTER, LOCAL, queued_job(resources=GPU)), ["ClusterQueue 'cq' does not cover"]),
         ((CLUSTER, LOCAL, queued_job(resources="cpu: 1")), []),
         ((LOCAL, queued_job(resources=GPU)), []),
         # The same names in another setup: one of them has what is asked for.
@@ -178,7 +178,10 @@ GPU = "nvidia.com/gpu: 1"
             ),
             [],
         ),
-        ((CLUSTER.replace("namespaceSelector: {}, ", ""), LOCAL), ["Without a namespaceSelector"]),
+        (
+            (CLUSTER.replace("namespaceSelector: {}, ", ""), LOCAL),
+            ["The ClusterQueue has no namespaceSelector"],
+        ),
         ((CLUSTER.replace("namespaceSelector: {}, ", ""),), []),
         (
             (
@@ -188,7 +191,7 @@ GPU = "nvidia.com/gpu: 1"
                 ),
                 LOCAL,
             ),
-            ["The ClusterQueue 'cq' admits from the namespace 'other' only"],
+            ["ClusterQueue 'cq' admits only namespace 'other'"],
         ),
     ],
 )
@@ -213,8 +216,8 @@ def test_checks_and_their_parameters_are_a_part_of_the_chain() -> None:
     )
 
     assert [finding.message for finding in found("OL304", text)] == [
-        "There is no AdmissionCheck 'x' here; 'dws' is defined.",
-        "There is no ProvisioningRequestConfig 'wrong' here; 'dws' is defined.",
+        "No AdmissionCheck named 'x' is defined here. Defined: 'dws'.",
+        "No ProvisioningRequestConfig named 'wrong' is defined here. Defined: 'dws'.",
     ]
     assert "[{name: dws}]" in mended("OL304", text)
 
@@ -223,9 +226,7 @@ def test_a_queue_serves_its_own_namespace() -> None:
     elsewhere = queued_job(namespace="cv")
 
     (finding,) = found("OL305", LOCAL, elsewhere)
-    assert (
-        finding.message == "The LocalQueue 'q' is in the namespace 'ml', and this Job is in 'cv'."
-    )
+    assert finding.message == "LocalQueue 'q' is in namespace 'ml', but this Job is in 'cv'."
     assert found("OL304", LOCAL, elsewhere) == []
     assert found("OL305", LOCAL, LOCAL.replace("ml", "cv"), elsewhere) == []
     assert found("OL305", LOCAL, queued_job()) == []

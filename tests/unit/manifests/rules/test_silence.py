@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.configuration import LintOptions
 from tests.unit.manifests.lint.linted import SPOT_JOB, fixed, lines, manifest, only, report
 
 SPOT_SELECTOR = '      nodeSelector:\n        cloud.google.com/gke-spot: "true"\n'
@@ -132,7 +132,7 @@ def test_the_selector_that_is_missing_can_be_added() -> None:
         "      tolerations:\n      - {key: cloud.google.com/gke-spot, operator: Exists}\n",
     )
 
-    result = fixed(text, unsafe=True, options=Options(select=("OL501",)))
+    result = fixed(text, unsafe=True, options=LintOptions(select=("OL501",)))
 
     assert 'nodeSelector:\n        cloud.google.com/gke-spot: "true"\n' in result
     assert lines(report(result), "OL501") == []
@@ -185,7 +185,7 @@ def test_a_name_that_is_taken_is_not_given_again() -> None:
 
     finding = only(report(text), "OL601")
 
-    assert finding.hint == "It is called 'parallelism'."
+    assert finding.hint == "Use 'parallelism'."
     assert not finding.fixable
 
 
@@ -194,5 +194,5 @@ def test_every_repeated_key_names_the_line_of_the_first() -> None:
 
     finding = only(report(text), "OL902")
 
-    assert finding.message == "The key 'a' stands in line 5 already; only this one counts."
+    assert finding.message == "The key 'a' is already set on line 5; only this value is used."
     assert (finding.line, finding.column) == (7, 3)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
-from outlast.manifests.lint.finding import Finding
+from outlast.manifests.lint.engine.configuration import LintOptions
+from outlast.manifests.lint.engine.report import Finding
 from tests.unit.manifests.lint.linted import SPOT_JOB, fixed, manifest, report
 
 JOB = SPOT_JOB.replace("registry.example/trainer", "registry.example/trainer:1.0")
@@ -11,12 +11,12 @@ SPOT_SELECTOR = '      nodeSelector:\n        cloud.google.com/gke-spot: "true"\
 
 
 def found(code: str, text: str, **files: str) -> list[Finding]:
-    return list(report(text, options=Options(select=(code,)), **files))
+    return list(report(text, options=LintOptions(select=(code,)), **files))
 
 
 def mended(code: str, text: str) -> str:
-    result = fixed(text, unsafe=True, options=Options(select=(code,)))
-    assert fixed(result, unsafe=True, options=Options(select=(code,))) == result
+    result = fixed(text, unsafe=True, options=LintOptions(select=(code,)))
+    assert fixed(result, unsafe=True, options=LintOptions(select=(code,))) == result
     return result
 
 
@@ -51,7 +51,7 @@ def test_the_grace_is_cut_to_the_window() -> None:
     text = JOB.replace("restartPolicy", "terminationGracePeriodSeconds: 25\n      restartPolicy")
 
     assert "terminationGracePeriodSeconds: 15\n" in mended("OL102", text)
-    assert fixed(text, options=Options(select=("OL102",))) == text
+    assert fixed(text, options=LintOptions(select=("OL102",))) == text
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_flex_start_needs_the_code_even_without_a_policy_and_spot_has_another_ru
         ((ALL_CODES, IGNORED), ["Evictions are ignored too late"]),
         ((OWN_CODE.replace("42", "137"), IGNORED), ["Evictions are ignored too late"]),
         ((ALL_CODES.replace("FailJob", "Ignore"), IGNORED), []),
-        ((ALL_CODES, OWN_CODE.replace("FailJob", "Ignore")), ["Rule 2 never matches: rule 1"]),
+        ((ALL_CODES, OWN_CODE.replace("FailJob", "Ignore")), ["Rule 2 never applies: rule 1"]),
         ((ALL_CODES, OWN_CODE), []),
-        ((IGNORED, IGNORED.replace("Ignore", "Count")), ["Rule 2 never matches: rule 1"]),
-        ((OWN_CODE.replace("FailJob", "FailIndex"),), ["FailIndex needs backoffLimitPerIndex"]),
+        ((IGNORED, IGNORED.replace("Ignore", "Count")), ["Rule 2 never applies: rule 1"]),
+        ((OWN_CODE.replace("FailJob", "FailIndex"),), ["FailIndex requires backoffLimitPerIndex"]),
         (
             (OWN_CODE.replace("operator", "containerName: b, operator"),),
-            ["There is no container 'b' in the Pod"],
+            ["The Pod has no container 'b': "],
         ),
     ],
 )
@@ -176,7 +176,7 @@ def test_twenty_rules_are_enough() -> None:
 
     assert found("OL107", with_policy(*rules(20))) == []
     (finding,) = found("OL107", with_policy(*rules(21)))
-    assert finding.message == "There are 21 rules, and Kubernetes takes 20 at most."
+    assert finding.message == "There are 21 rules, but Kubernetes allows at most 20."
 
 
 def test_an_indexed_job_gets_its_limit_per_index() -> None:
@@ -190,7 +190,7 @@ def test_an_indexed_job_gets_its_limit_per_index() -> None:
 def test_never_is_written_safely(written: str) -> None:
     text = with_policy(IGNORED).replace("      restartPolicy: Never\n", written)
 
-    result = fixed(text, options=Options(select=("OL108",)))
+    result = fixed(text, options=LintOptions(select=("OL108",)))
 
     assert result.count("restartPolicy: Never\n") == 1
     assert found("OL108", result) == []
@@ -365,7 +365,7 @@ FREE = "action: RestartJobSetAndIgnoreMaxRestarts"
         ),
         (
             jobset(policy(3, "{action: FailJobSet}", f"{{{FREE}}}"), AT_ONCE),
-            "The first eviction fails the Job 'workers' by BackoffLimitExceeded",
+            "The first eviction fails the Job 'workers' with BackoffLimitExceeded",
         ),
         (jobset(spot=False), None),
     ],

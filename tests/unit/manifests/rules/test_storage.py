@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.configuration import LintOptions
 from tests.unit.manifests.lint.linted import SPOT_JOB, fixed, lines, manifest, only, report
 
 PRESENT = SPOT_JOB.replace("registry.example/trainer", "registry.example/trainer:1.0")
@@ -309,6 +309,6 @@ def test_a_longer_window_leaves_time_to_flush() -> None:
 
 
 def test_a_fix_made_twice_is_the_fix_made_once() -> None:
-    once = fixed(fuse_job(), unsafe=True, options=Options(select=("OL4",)))
+    once = fixed(fuse_job(), unsafe=True, options=LintOptions(select=("OL4",)))
 
-    assert fixed(once, unsafe=True, options=Options(select=("OL4",))) == once
+    assert fixed(once, unsafe=True, options=LintOptions(select=("OL4",))) == once

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outlast.manifests.lint.configuration import Options
+from outlast.manifests.lint.engine.configuration import LintOptions
 from tests.unit.manifests.lint.linted import fixed, lines, manifest, only, report
 
 SPOT = 'nodeSelector: {cloud.google.com/gke-spot: "true"}'
@@ -26,7 +26,7 @@ def test_what_has_nothing_to_do_is_not_started() -> None:
     text = job("  parallelism: 8\n  completions: 2\n")
 
     assert lines(report(text), "OL602") == [("OL602", 5)]
-    assert fixed(text, options=Options(select=("OL602",))) == job(parallel(2))
+    assert fixed(text, options=LintOptions(select=("OL602",))) == job(parallel(2))
     for spec in (parallel(8), "  parallelism: 8\n", "  completions: 2\n", ""):
         assert lines(report(job(spec)), "OL602") == []
 
@@ -149,7 +149,9 @@ def test_the_parts_of_a_job_set_are_added_up() -> None:
 
     finding = only(report(text, workload_yaml=WORKLOAD.format("{preemptible: 7}")), "OL604")
 
-    assert finding.message == "8 accelerators are to be held at once; the preemptible quota is 7."
+    assert (
+        finding.message == "8 accelerators are requested at once, but the preemptible quota is 7."
+    )
 
 
 def resources(text: str) -> str:

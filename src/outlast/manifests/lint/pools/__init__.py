@@ -1,1 +1,1 @@
-"""Node pools, read from whatever describes them: scripts, Terraform, exports, the workload file."""
+"""Node pools, read from scripts, Terraform, exports of a cluster and workload files."""

@@ -1,54 +1,62 @@
-"""Node pools from what a cluster says of itself, as JSON or YAML.
+"""Node pools from descriptions in JSON or YAML.
 
-`gcloud container node-pools list|describe`, `gcloud container clusters describe` and
-`kubectl get nodes`, each with `--format=json` or `-o json`.
+These are the output of `gcloud container node-pools list|describe`, `gcloud container clusters
+describe` (with `--format=json`) and `kubectl get nodes -o json`, and workload files.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from outlast.manifests.lint.nodes import Map, Path, Seq, get, span_at
-from outlast.manifests.lint.pools.kubelet import window_in
-from outlast.manifests.lint.pools.model import (
+from outlast.manifests.conventions import (
     FLEX_START_LABEL,
     POOL_LABEL,
     PREEMPTIBLE_LABEL,
     PROVISIONING_LABEL,
     QUEUED_LABEL,
     SPOT_LABEL,
-    Capacity,
+)
+from outlast.manifests.lint.pools.kubelet import window_in
+from outlast.manifests.lint.pools.model import (
+    ClusterCapacity,
     NodePool,
-    Tier,
+    NodeTier,
+    Quota,
     seconds_of,
     taint_effect,
 )
 from outlast.manifests.lint.scheduling import Taint
-from outlast.manifests.lint.source import Place, Source
+from outlast.yamltext.nodes import Map, Path, Seq, get, span_at
+from outlast.yamltext.source import Place, Source
 
 _PROVISIONING = {
-    "spot": Tier.SPOT,
-    "preemptible": Tier.SPOT,
-    "flex-start": Tier.FLEX_START,
-    "standard": Tier.ON_DEMAND,
+    "spot": NodeTier.SPOT,
+    "preemptible": NodeTier.SPOT,
+    "flex-start": NodeTier.FLEX_START,
+    "standard": NodeTier.ON_DEMAND,
 }
+_KINDS = ("training", "sweep", "batch-inference", "serving", "ci")
 
 
-def read_export(source: Source, document: Any) -> Capacity | None:
-    """The pools in a document that gcloud printed; None if it is something else."""
+def read_export(source: Source, document: Any) -> ClusterCapacity | None:
+    """The pools in the output of gcloud, None if the document is something else."""
     if isinstance(document, Map) and isinstance(document.get("nodePools"), Seq):
         listed = document["nodePools"]
         autopilot = get(document, ("autopilot", "enabled")) is True
         pools = _pools(source, listed)
-        return Capacity(pools=pools, is_autopilot=autopilot, is_whole=True, knows_empty_pools=True)
+        return ClusterCapacity(
+            pools=pools, is_autopilot=autopilot, is_complete=True, knows_empty_pools=True
+        )
     if isinstance(document, Seq) and document and all(map(_is_pool, document)):
-        return Capacity(pools=_pools(source, document), is_whole=True, knows_empty_pools=True)
+        return ClusterCapacity(
+            pools=_pools(source, document), is_complete=True, knows_empty_pools=True
+        )
     if _is_pool(document):
-        return Capacity(pools=(_pool(source, document),))
+        return ClusterCapacity(pools=(_pool(source, document),))
     return None
 
 
-def read_nodes(source: Source, nodes: Iterable[Map]) -> Capacity:
-    """The pools that nodes of `kubectl get nodes` belong to."""
+def read_nodes(source: Source, nodes: Iterable[Map]) -> ClusterCapacity:
+    """The pools of the nodes in the output of `kubectl get nodes`."""
     pools: dict[str, NodePool] = {}
     for node in nodes:
         labels = _strings(get(node, ("metadata", "labels")))
@@ -62,7 +70,7 @@ def read_nodes(source: Source, nodes: Iterable[Map]) -> Capacity:
                 labels=labels,
                 taints=tuple(_taints(get(node, ("spec", "taints")))),
             )
-    return Capacity(pools=tuple(pools.values()), is_whole=True)
+    return ClusterCapacity(pools=tuple(pools.values()), is_complete=True)
 
 
 def _is_pool(value: Any) -> bool:
@@ -111,21 +119,21 @@ def _tier_key(config: Map) -> str:
     return next((key for key in keys if config.get(key) is True), "")
 
 
-def _tier_of_config(config: Map, *, is_queued: bool) -> Tier:
+def _tier_of_config(config: Map, *, is_queued: bool) -> NodeTier:
     key = _tier_key(config)
     if key == "flexStart" or is_queued:
-        return Tier.FLEX_START
-    return Tier.SPOT if key else Tier.ON_DEMAND
+        return NodeTier.FLEX_START
+    return NodeTier.SPOT if key else NodeTier.ON_DEMAND
 
 
-def _tier_of_labels(labels: dict[str, str]) -> Tier:
+def _tier_of_labels(labels: dict[str, str]) -> NodeTier:
     if labels.get(PROVISIONING_LABEL) in _PROVISIONING:
         return _PROVISIONING[labels[PROVISIONING_LABEL]]
     if "true" in (labels.get(SPOT_LABEL), labels.get(PREEMPTIBLE_LABEL)):
-        return Tier.SPOT
+        return NodeTier.SPOT
     if "true" in (labels.get(FLEX_START_LABEL), labels.get(QUEUED_LABEL)):
-        return Tier.FLEX_START
-    return Tier.ON_DEMAND
+        return NodeTier.FLEX_START
+    return NodeTier.ON_DEMAND
 
 
 def _nodes_max(pool: Map) -> int | None:
@@ -136,7 +144,7 @@ def _nodes_max(pool: Map) -> int | None:
 
 
 def _zones(pool: Map) -> int | None:
-    """Over how many zones the maximum counts: a total counts once."""
+    """The number of zones that the maximum applies to; 1 for a total."""
     scaling, locations = pool.get("autoscaling"), pool.get("locations")
     if isinstance(scaling, Map) and _count(scaling.get("totalMaxNodeCount")):
         return 1
@@ -168,4 +176,50 @@ def _count(value: Any) -> int | None:
 
 def _place(source: Source, root: Map, path: Path) -> Place:
     start, end = span_at(root, path)
+    return Place(source=source, start=start, end=end)
+
+
+def is_workload(document: Any) -> bool:
+    """Whether a document is a workload file, not an object."""
+    return isinstance(document, Map) and document.get("kind") in _KINDS and "image" in document
+
+
+def read_workload(source: Source, document: Map) -> tuple[ClusterCapacity, str | None]:
+    """The pools of its cluster. If the file is invalid, none, and a notice that says why."""
+    if not isinstance(get(document, ("cluster",)), Map):
+        return ClusterCapacity(), None
+    # Imported here because importing the model takes longer than linting a file.
+    from outlast.capacity.errors import WorkloadError
+    from outlast.capacity.vocabulary import ClusterMode
+    from outlast.capacity.workload.file import Workload
+
+    try:
+        cluster = Workload.parse(source.text, name=source.name).cluster
+    except WorkloadError as error:
+        return ClusterCapacity(), f"Ignored the node pools of a workload file: {error}"
+    found = ClusterCapacity(
+        pools=tuple(
+            NodePool(
+                name=pool.name,
+                tier=NodeTier(pool.tier.value),
+                place=_pool_place(source, document, index),
+                labels=dict(pool.labels),
+                taints=tuple(
+                    Taint(key=taint.key, value=taint.value, effect=taint.effect.value)
+                    for taint in pool.taints
+                ),
+                machine_type=pool.machine,
+                nodes_max=pool.max_nodes,
+                window_seconds=cluster.spot_grace_seconds,
+            )
+            for index, pool in enumerate(cluster.pools)
+        ),
+        is_autopilot=cluster.mode is ClusterMode.AUTOPILOT,
+        quota=Quota(preemptible=cluster.quota.preemptible, on_demand=cluster.quota.on_demand),
+    )
+    return found, None
+
+
+def _pool_place(source: Source, document: Map, index: int) -> Place:
+    start, end = span_at(document, ("cluster", "pools", index, "name"))
     return Place(source=source, start=start, end=end)

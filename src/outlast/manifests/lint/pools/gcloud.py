@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 
 from outlast.manifests.lint.pools.model import (
     WINDOW_SECONDS_DEFAULT,
-    Capacity,
+    ClusterCapacity,
     NodePool,
-    Tier,
+    NodeTier,
     is_zone,
     seconds_of,
 )
-from outlast.manifests.lint.pools.shell import Word, commands
+from outlast.manifests.lint.pools.shell import ShellWord, commands
 from outlast.manifests.lint.scheduling import Taint
-from outlast.manifests.lint.source import Place, Source
+from outlast.yamltext.source import Place, Source
 
 _TRACKS = ("alpha", "beta")
 _WITHOUT_VALUE = re.compile(
@@ -21,16 +21,16 @@ _WITHOUT_VALUE = re.compile(
     r"\S+)|-q"
 )
 _TIERS = {
-    "--spot": Tier.SPOT,
-    "--preemptible": Tier.SPOT,
-    "--flex-start": Tier.FLEX_START,
-    "--enable-queued-provisioning": Tier.FLEX_START,
+    "--spot": NodeTier.SPOT,
+    "--preemptible": NodeTier.SPOT,
+    "--flex-start": NodeTier.FLEX_START,
+    "--enable-queued-provisioning": NodeTier.FLEX_START,
 }
 _DEFAULT_POOL = "default-pool"
 _CONFIG_FLAG = "--system-config-from-file"
 
 
-def read_script(source: Source) -> Capacity:
+def read_script(source: Source) -> ClusterCapacity:
     """The pools that a script creates."""
     pools: list[NodePool] = []
     is_autopilot: bool | None = None
@@ -46,17 +46,17 @@ def read_script(source: Source) -> Capacity:
                 pools.append(_pool(source, None, command))
             case ["container", "clusters", "create-auto", *_]:
                 is_autopilot = True
-    return Capacity(pools=tuple(pools), is_autopilot=is_autopilot)
+    return ClusterCapacity(pools=tuple(pools), is_autopilot=is_autopilot)
 
 
 class _Command:
-    """A call of gcloud: its words and its flags, each flag with its value and its place."""
+    """A gcloud command: its words and its flags, each flag with its value and position."""
 
-    def __init__(self, words: Sequence[Word]) -> None:
+    def __init__(self, words: Sequence[ShellWord]) -> None:
         self.positional: list[str] = []
-        self.places: dict[str, Word] = {}
+        self.places: dict[str, ShellWord] = {}
         self.flags: dict[str, str] = {}
-        self.name: Word | None = None
+        self.name: ShellWord | None = None
         self.first = words[0]
         for word, value in _pairs(words[1:]):
             if word.text.startswith("-"):
@@ -69,7 +69,7 @@ class _Command:
                     self.name = word
 
     @classmethod
-    def of(cls, words: Sequence[Word]) -> "_Command | None":
+    def of(cls, words: Sequence[ShellWord]) -> "_Command | None":
         for index, word in enumerate(words):
             if word.text.rpartition("/")[2] == "gcloud":
                 return cls(words[index:])
@@ -80,9 +80,9 @@ class _Command:
         return None if word is None else Place(source=source, start=word.start, end=word.end)
 
 
-def _pairs(words: Sequence[Word]) -> Iterator[tuple[Word, str]]:
-    """Each word with its value, which is behind `=`, or the next word for a flag that takes one."""
-    waiting: Word | None = None
+def _pairs(words: Sequence[ShellWord]) -> Iterator[tuple[ShellWord, str]]:
+    """Each word with its value: after `=`, or the next word for a flag that takes one."""
+    waiting: ShellWord | None = None
     for word in words:
         is_flag = word.text.startswith("-") and len(word.text) > 1
         if waiting is not None:
@@ -115,7 +115,7 @@ def _pool(source: Source, name: str | None, command: _Command) -> NodePool:
     }
     return NodePool(
         name=name or _DEFAULT_POOL,
-        tier=_TIERS[tier_flag] if tier_flag else Tier.ON_DEMAND,
+        tier=_TIERS[tier_flag] if tier_flag else NodeTier.ON_DEMAND,
         place=Place(source=source, start=named.start, end=named.end),
         places={key: place for key, place in places.items() if place is not None},
         labels=dict(_entries(flags.get("--node-labels", ""))),
@@ -157,7 +157,7 @@ def _nodes_max(flags: dict[str, str]) -> int | None:
 
 
 def _zones(flags: dict[str, str]) -> int | None:
-    """Over how many zones the maximum counts: a total counts once."""
+    """The number of zones that the maximum applies to; 1 for a total."""
     if "--enable-autoscaling" in flags and _is_count(flags.get("--total-max-nodes", "")):
         return 1
     zones = flags.get("--node-locations", "")

@@ -1,7 +1,7 @@
 """A tolerant reader of Terraform's language: blocks, attributes and literal values.
 
-What is no literal (a call, a condition, a reference we do not know) reads as `UNKNOWN`, and what
-makes no sense is passed over. Nothing is evaluated and nothing is fetched.
+Anything that is not a literal (a call, a condition, an unknown reference) reads as `UNKNOWN`, and
+invalid syntax is skipped. Nothing is evaluated or fetched.
 """
 
 import re
@@ -22,8 +22,8 @@ UNKNOWN = _Unknown()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attribute:
-    """A value and the place of its name."""
+class HclAttribute:
+    """A value and the position of its name."""
 
     value: Any
     start: int
@@ -31,31 +31,31 @@ class Attribute:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
-    """`type "label" "label" { ... }`, with the place of its first line."""
+class HclBlock:
+    """`type "label" "label" { ... }`, with the position of its first line."""
 
     type: str
     labels: tuple[str, ...]
     start: int
     end: int
-    attributes: dict[str, Attribute] = field(default_factory=dict)
-    blocks: list["Block"] = field(default_factory=list)
+    attributes: dict[str, HclAttribute] = field(default_factory=dict)
+    blocks: list["HclBlock"] = field(default_factory=list)
 
     def value(self, name: str) -> Any:
-        """The value of an attribute; None if it is not there."""
+        """The value of an attribute, None if it is not set."""
         found = self.attributes.get(name)
         return None if found is None else found.value
 
-    def block(self, type: str) -> "Block | None":
+    def block(self, type: str) -> "HclBlock | None":
         return next((block for block in self.blocks if block.type == type), None)
 
-    def all_blocks(self, type: str) -> Iterator["Block"]:
+    def all_blocks(self, type: str) -> Iterator["HclBlock"]:
         return (block for block in self.blocks if block.type == type)
 
 
-def read_hcl(text: str, variables: Mapping[str, Any] | None = None) -> Block:
-    """The blocks of a text, in a block without a type. `variables` are values of `var.NAME`."""
-    root = Block(type="", labels=(), start=0, end=0)
+def read_hcl(text: str, variables: Mapping[str, Any] | None = None) -> HclBlock:
+    """The blocks of a text, in a root without a type. `variables` are values of `var.NAME`."""
+    root = HclBlock(type="", labels=(), start=0, end=0)
     _Parser(text, variables or {}).body(root, depth=0)
     return root
 
@@ -105,10 +105,10 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _string(text: str, index: int) -> tuple[Any, int]:
-    """The value of a string and where it ends; a template is `UNKNOWN`."""
+    """The value of a string and its end; a template is `UNKNOWN`."""
     parts: list[str] = []
     is_template = False
-    # What is open: quotes, and the braces of templates, which hold quotes of their own.
+    # The open quotes and template braces; templates can contain quotes of their own.
     opened = ['"']
     while index < len(text):
         sign = text[index]
@@ -147,8 +147,8 @@ class _Parser:
         self._index = 0
         self._variables = variables
 
-    def body(self, block: Block, *, depth: int) -> None:
-        """Reads into `block` up to its closing brace, which is taken too."""
+    def body(self, block: HclBlock, *, depth: int) -> None:
+        """Read into `block`, up to and including its closing brace."""
         while token := self._take():
             if token.text == "}" and token.kind == "sign":
                 return
@@ -157,13 +157,13 @@ class _Parser:
             if self._sees("="):
                 self._take()
                 value = self._expression(depth)
-                block.attributes[str(token.text)] = Attribute(
+                block.attributes[str(token.text)] = HclAttribute(
                     value=value, start=token.start, end=token.end
                 )
             else:
                 self._nested(block, token, depth)
 
-    def _nested(self, block: Block, first: _Token, depth: int) -> None:
+    def _nested(self, block: HclBlock, first: _Token, depth: int) -> None:
         labels: list[str] = []
         last = first
         while (token := self._peek()) and token.kind in ("value", "name"):
@@ -173,7 +173,7 @@ class _Parser:
         if not self._sees("{") or depth >= DEPTH_MAX:
             return
         self._take()
-        found = Block(type=first.text, labels=tuple(labels), start=first.start, end=last.end)
+        found = HclBlock(type=first.text, labels=tuple(labels), start=first.start, end=last.end)
         block.blocks.append(found)
         self.body(found, depth=depth + 1)
 
@@ -232,7 +232,7 @@ class _Parser:
         return found
 
     def _skip_rest(self) -> None:
-        """Passes over the rest of an expression, with the brackets in it."""
+        """Skip the rest of an expression, including its brackets."""
         open_brackets = 0
         while token := self._peek():
             if open_brackets == 0 and (token.kind == "newline" or token.text in (",", "]", "}")):

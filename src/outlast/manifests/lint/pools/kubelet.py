@@ -1,7 +1,7 @@
-"""How long a Spot node that is reclaimed lets ordinary Pods live, by the settings of its kubelet.
+"""How long regular Pods can run on a reclaimed Spot node, according to the kubelet's settings.
 
-The kubelet splits the time it is given: ordinary Pods go first, critical ones get the rest. Without
-settings that is 15 s of 30 s on GKE; a pool may ask for 120 s, or for none at all.
+The kubelet stops regular Pods first and reserves the rest of its shutdown time for critical Pods.
+By default, regular Pods get 15 s of 30 s on GKE; a pool can set up to 120 s in total, or 0.
 """
 
 import re
@@ -10,18 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from outlast.manifests.lint.nodes import get
-from outlast.manifests.lint.pools.model import WINDOW_SECONDS_DEFAULT, Capacity, NodePool
+from outlast.manifests.lint.pools.model import WINDOW_SECONDS_DEFAULT, ClusterCapacity, NodePool
+from outlast.yamltext.nodes import get
 
 CRITICAL_SECONDS_DEFAULT = 15
-# `$(dirname "$0")/x.yaml`, `$HERE/x.yaml`: mostly the folder of the script.
+# `$(dirname "$0")/x.yaml`, `$HERE/x.yaml`: usually the folder of the script.
 _FOLDER = re.compile(r"\$(?:\(.*\)|\{[^{}]*\}|\w+)/+")
 
 
 def window_of(shutdown_seconds: Any, critical_seconds: Any) -> int | None:
-    """What two settings leave to ordinary Pods; a setting that is None is not made.
+    """The seconds that two settings leave for regular Pods. A setting that is None is not set.
 
-    None if a setting is not known, such as an expression of Terraform.
+    None if a setting is unknown, such as a Terraform expression.
     """
     if shutdown_seconds is None:
         return WINDOW_SECONDS_DEFAULT
@@ -31,29 +31,31 @@ def window_of(shutdown_seconds: Any, critical_seconds: Any) -> int | None:
 
 
 def window_in(kubelet_config: Any) -> int | None:
-    """The window that a `kubeletConfig` of GKE gives, in JSON or YAML."""
+    """The window that a GKE `kubeletConfig` gives."""
     return window_of(
         get(kubelet_config, ("shutdownGracePeriodSeconds",)),
         get(kubelet_config, ("shutdownGracePeriodCriticalPodsSeconds",)),
     )
 
 
-def config_paths(capacity: Capacity) -> Iterator[Path]:
-    """The files with kubelet settings that the pools of a script name."""
+def config_paths(capacity: ClusterCapacity) -> Iterator[Path]:
+    """The files with kubelet settings that the pools in a script refer to."""
     for pool in capacity.pools:
         path = _config_path(pool)
         if path is not None:
             yield path
 
 
-def with_windows(capacity: Capacity, documents: Mapping[Path, Iterable[Any]]) -> Capacity:
-    """The pools with what their settings say; `documents` are those of files, by path."""
+def with_windows(
+    capacity: ClusterCapacity, documents: Mapping[Path, Iterable[Any]]
+) -> ClusterCapacity:
+    """The capacity with the windows from the pools' settings files; `documents` are by path."""
     if not any(pool.config_file for pool in capacity.pools):
         return capacity
-    return replace(capacity, pools=tuple(_told(pool, documents) for pool in capacity.pools))
+    return replace(capacity, pools=tuple(_with_window(pool, documents) for pool in capacity.pools))
 
 
-def _told(pool: NodePool, documents: Mapping[Path, Iterable[Any]]) -> NodePool:
+def _with_window(pool: NodePool, documents: Mapping[Path, Iterable[Any]]) -> NodePool:
     path = _config_path(pool)
     if path is None or path not in documents:
         return pool
@@ -62,7 +64,7 @@ def _told(pool: NodePool, documents: Mapping[Path, Iterable[Any]]) -> NodePool:
 
 
 def _config_path(pool: NodePool) -> Path | None:
-    """Where the file of a pool lies. A name without a folder is taken to lie beside the script."""
+    """The path of a pool's settings file. A name without a folder is next to the script."""
     script = pool.place.source.path
     if pool.config_file is None or script is None:
         return None

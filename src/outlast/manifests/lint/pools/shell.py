@@ -1,8 +1,8 @@
-"""Cut a shell script into its commands and words, each with its place.
+"""Split a shell script into commands and words with their positions.
 
-Enough of the shell for scripts that create node pools: quotes, line continuations, comments, here
-documents, and variables that the script itself has set. What it cannot follow (a command's output,
-an array, a variable from outside) stays in the word as it is written. Nothing is run.
+Supports what scripts that create node pools use: quotes, line continuations, comments, here
+documents, and variables that the script sets itself. Anything else (command substitution, arrays,
+environment variables) stays in the word as written. Nothing is run.
 """
 
 import re
@@ -18,18 +18,18 @@ _WORD_ENDS = frozenset(" \t\r\n;&|()")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Word:
-    """A word as the command would get it, and where it stands."""
+class ShellWord:
+    """A word as the command receives it, and its position."""
 
     text: str
     start: int
     end: int
 
 
-def commands(text: str) -> Iterator[list[Word]]:
+def commands(text: str) -> Iterator[list[ShellWord]]:
     """The simple commands of a script, in order."""
     variables: dict[str, str] = {}
-    words: list[Word] = []
+    words: list[ShellWord] = []
     waiting: list[str] = []
     index = 0
     while index < len(text):
@@ -64,7 +64,7 @@ def commands(text: str) -> Iterator[list[Word]]:
         yield words
 
 
-def _word(text: str, start: int, variables: dict[str, str]) -> Word:
+def _word(text: str, start: int, variables: dict[str, str]) -> ShellWord:
     parts: list[str] = []
     index = start
     while index < len(text) and text[index] not in _WORD_ENDS:
@@ -78,7 +78,7 @@ def _word(text: str, start: int, variables: dict[str, str]) -> Word:
             index, inner = _quoted(text, index + 1, variables)
             parts.append(inner)
         elif character == "\\":
-            # A backslash before a line end joins the lines, inside a word too.
+            # A backslash before a line end joins the lines, even inside a word.
             skipped = 3 if text.startswith("\\\r\n", index) else 2
             kept = text[index + 1 : index + 2]
             parts.append("" if kept in ("\n", "\r") else kept)
@@ -89,13 +89,13 @@ def _word(text: str, start: int, variables: dict[str, str]) -> Word:
         else:
             parts.append(character)
             index += 1
-    # A redirection such as `<` alone would never end.
+    # Otherwise a redirection such as a single `<` would never end.
     end = max(min(index, len(text)), start + 1)
-    return Word(text="".join(parts), start=start, end=end)
+    return ShellWord(text="".join(parts), start=start, end=end)
 
 
 def _quoted(text: str, index: int, variables: dict[str, str]) -> tuple[int, str]:
-    """The inside of double quotes, and where it goes on behind them."""
+    """The content of double quotes, and the offset after them."""
     parts: list[str] = []
     while index < len(text) and text[index] != '"':
         if text[index] == "\\" and index + 1 < len(text):
@@ -132,8 +132,8 @@ def _closing(text: str, index: int) -> int:
     return len(text)
 
 
-def _remember(words: list[Word], variables: dict[str, str]) -> None:
-    """Keeps what a command of assignments alone sets."""
+def _remember(words: list[ShellWord], variables: dict[str, str]) -> None:
+    """Store the variables of a command that only assigns."""
     given = [w for w in words if w.text not in ("export", "readonly", "local", "declare")]
     if all(_ASSIGNMENT.match(word.text) for word in given):
         for word in given:
@@ -142,7 +142,7 @@ def _remember(words: list[Word], variables: dict[str, str]) -> None:
 
 
 def _past_documents(text: str, index: int, names: list[str]) -> int:
-    """Behind the here documents that start at `index`."""
+    """The offset after the here documents that start at `index`."""
     for name in names:
         match = re.compile(rf"^\t*{re.escape(name)}\r?$", re.MULTILINE).search(text, index)
         if match is None:

@@ -4,29 +4,29 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from outlast.manifests.lint.pools.hcl import UNKNOWN, Attribute, Block, read_hcl
+from outlast.manifests.lint.pools.hcl import UNKNOWN, HclAttribute, HclBlock, read_hcl
 from outlast.manifests.lint.pools.kubelet import window_of
 from outlast.manifests.lint.pools.model import (
-    Capacity,
+    ClusterCapacity,
     NodePool,
-    Tier,
+    NodeTier,
     is_zone,
     joined,
     seconds_of,
     taint_effect,
 )
 from outlast.manifests.lint.scheduling import Taint
-from outlast.manifests.lint.source import Place, Source
+from outlast.yamltext.source import Place, Source
 
-_FLAGS = {"spot": Tier.SPOT, "preemptible": Tier.SPOT, "flex_start": Tier.FLEX_START}
+_FLAGS = {"spot": NodeTier.SPOT, "preemptible": NodeTier.SPOT, "flex_start": NodeTier.FLEX_START}
 
 
 def is_terraform(source: Source) -> bool:
     return "google_container_" in source.text
 
 
-def read_terraform(sources: Iterable[Source]) -> Capacity:
-    """The pools in Terraform files. Files of one folder share their variables, as modules do."""
+def read_terraform(sources: Iterable[Source]) -> ClusterCapacity:
+    """The pools in Terraform files. Files in one folder are a module and share their variables."""
     folders: dict[Any, list[Source]] = defaultdict(list)
     for source in sources:
         folders[source.path.parent if source.path else None].append(source)
@@ -49,7 +49,7 @@ def _defaults(sources: Iterable[Source]) -> dict[str, Any]:
     }
 
 
-def _read_file(source: Source, variables: dict[str, Any]) -> Capacity:
+def _read_file(source: Source, variables: dict[str, Any]) -> ClusterCapacity:
     pools: list[NodePool] = []
     is_autopilot: bool | None = None
     for block in read_hcl(source.text, variables).all_blocks("resource"):
@@ -61,12 +61,12 @@ def _read_file(source: Source, variables: dict[str, Any]) -> Capacity:
                 if autopilot in (True, False, None):
                     is_autopilot = bool(is_autopilot or autopilot)
                 pools += [_pool(source, one, "") for one in block.all_blocks("node_pool")]
-    return Capacity(pools=tuple(pools), is_autopilot=is_autopilot)
+    return ClusterCapacity(pools=tuple(pools), is_autopilot=is_autopilot)
 
 
-def _pool(source: Source, block: Block, label: str) -> NodePool:
-    config = block.block("node_config") or Block(type="", labels=(), start=0, end=0)
-    scaling = block.block("autoscaling") or Block(type="", labels=(), start=0, end=0)
+def _pool(source: Source, block: HclBlock, label: str) -> NodePool:
+    config = block.block("node_config") or HclBlock(type="", labels=(), start=0, end=0)
+    scaling = block.block("autoscaling") or HclBlock(type="", labels=(), start=0, end=0)
     accelerator = config.block("guest_accelerator")
     name = block.value("name")
     tier, tier_attribute = _tier(block, config)
@@ -96,22 +96,22 @@ def _pool(source: Source, block: Block, label: str) -> NodePool:
     )
 
 
-def _tier(block: Block, config: Block) -> tuple[Tier | None, Attribute | None]:
+def _tier(block: HclBlock, config: HclBlock) -> tuple[NodeTier | None, HclAttribute | None]:
     for name, tier in _FLAGS.items():
         attribute = config.attributes.get(name)
         if attribute is not None and attribute.value is not False:
             return (tier if attribute.value is True else None), attribute
     if _is_queued(block):
-        return Tier.FLEX_START, None
-    return Tier.ON_DEMAND, None
+        return NodeTier.FLEX_START, None
+    return NodeTier.ON_DEMAND, None
 
 
-def _is_queued(block: Block) -> bool:
+def _is_queued(block: HclBlock) -> bool:
     queued = block.block("queued_provisioning")
     return queued is not None and queued.value("enabled") is True
 
 
-def _window(config: Block) -> int | None:
+def _window(config: HclBlock) -> int | None:
     kubelet = config.block("kubelet_config")
     if kubelet is None:
         computed = [name for block in config.all_blocks("dynamic") for name in block.labels]
@@ -122,14 +122,14 @@ def _window(config: Block) -> int | None:
     )
 
 
-def _taints(config: Block) -> Iterator[Taint]:
+def _taints(config: HclBlock) -> Iterator[Taint]:
     for block in config.all_blocks("taint"):
         key, value, effect = (block.value(name) for name in ("key", "value", "effect"))
         if isinstance(key, str) and isinstance(effect, str):
             yield Taint(key=key, value=_as_text(value) or "", effect=taint_effect(effect))
 
 
-def _knows_taints(config: Block) -> bool:
+def _knows_taints(config: HclBlock) -> bool:
     if any("taint" in block.labels for block in config.all_blocks("dynamic")):
         return False
     return all(
@@ -146,13 +146,13 @@ def _labels(value: Any) -> dict[str, str]:
     return {key: text for key, text in pairs if text is not None}
 
 
-def _nodes_max(scaling: Block) -> Attribute | None:
+def _nodes_max(scaling: HclBlock) -> HclAttribute | None:
     names = ("total_max_node_count", "max_node_count")
     return next((scaling.attributes[name] for name in names if name in scaling.attributes), None)
 
 
-def _zones(block: Block, scaling: Block) -> int | None:
-    """Over how many zones the maximum counts: a total counts once."""
+def _zones(block: HclBlock, scaling: HclBlock) -> int | None:
+    """The number of zones that the maximum applies to; 1 for a total."""
     if "total_max_node_count" in scaling.attributes:
         return 1
     zones = block.value("node_locations")
@@ -162,7 +162,7 @@ def _zones(block: Block, scaling: Block) -> int | None:
     return 1 if place is not None and is_zone(place) else None
 
 
-def _place(source: Source, found: Attribute | Block | None) -> Place | None:
+def _place(source: Source, found: HclAttribute | HclBlock | None) -> Place | None:
     return None if found is None else Place(source=source, start=found.start, end=found.end)
 
 
@@ -171,7 +171,7 @@ def _text(value: Any) -> str | None:
 
 
 def _as_text(value: Any) -> str | None:
-    """A text, or what Terraform makes one of: `value = true` is the text `true`."""
+    """A string, or what Terraform converts to one: `value = true` is the string `true`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else _text(value)

@@ -1,10 +1,8 @@
-"""How a report is written: for people, for programs, for the tools that show it elsewhere."""
+"""How a report is written: for people, for programs, and for tools that display it elsewhere."""
 
 from enum import StrEnum
-from importlib import import_module
-from typing import Any
 
-from outlast.manifests.lint.report import Report
+from outlast.manifests.lint.engine.report import LintReport
 
 
 class ReportFormat(StrEnum):
@@ -17,9 +15,19 @@ class ReportFormat(StrEnum):
     JUNIT = "junit"
 
 
-def write_report(report: Report, format: ReportFormat, *, colour: bool = False) -> str:
-    """The report as text. Only the format for people has colours."""
-    # Each format is loaded when asked for, to keep the start short.
-    module: Any = import_module(f"outlast.manifests.lint.reports.{format}")
-    options = {"colour": colour} if format is ReportFormat.TEXT else {}
-    return str(module.write(report, **options))
+def write_report(report: LintReport, format: ReportFormat, *, color: bool = False) -> str:
+    """The report as text. Only the format for people has colors."""
+    # Formats are imported when needed, to start quickly.
+    if format is ReportFormat.TEXT:
+        from outlast.manifests.lint.reports.text import write_text
+
+        return write_text(report, color=color)
+    from outlast.manifests.lint.reports import machine
+
+    writers = {
+        ReportFormat.JSON: machine.write_json,
+        ReportFormat.SARIF: machine.write_sarif,
+        ReportFormat.GITHUB: machine.write_github,
+        ReportFormat.JUNIT: machine.write_junit,
+    }
+    return writers[format](report)

@@ -1,22 +1,22 @@
-"""For people: each finding with its lines, why it matters and what to do."""
+"""The report for people: each finding with its line, why it matters and what to do."""
 
 import textwrap
 import unicodedata
 
-from outlast.manifests.lint.finding import Finding
-from outlast.manifests.lint.report import Report
+from outlast._redact import redact_excerpt
+from outlast.manifests.lint.engine.report import Finding, LintReport
 
 WIDTH = 100
 _EXCERPT_WIDTH = 120
-_COLOURS = {"error": "1;31", "warning": "1;33", "info": "1;36"}
+_COLORS = {"error": "1;31", "warning": "1;33", "info": "1;36"}
 
 
-def write(report: Report, *, colour: bool = False) -> str:
-    return "".join(_finding(finding, colour=colour) for finding in report)
+def write_text(report: LintReport, *, color: bool = False) -> str:
+    return "".join(_finding(finding, color=color) for finding in report)
 
 
-def summary(report: Report) -> str:
-    """One line that says how it went."""
+def summary(report: LintReport) -> str:
+    """One line that sums up the report."""
     parts = [
         f"{count} {word}{'s' if count != 1 and word != 'info' else ''}"
         for word, count in report.counts().items()
@@ -26,7 +26,7 @@ def summary(report: Report) -> str:
     text = f"{found} in {_many(report.objects, 'object')}"
     if report.pools:
         text += f" and {_many(report.pools, 'node pool')}"
-    text += f" of {_many(report.files, 'file')}"
+    text += f" ({_many(report.files, 'file')})"
     for count, words in ((report.fixed, "fixed"), (report.ignored, "ignored")):
         if count:
             text += f", {count} {words}"
@@ -39,14 +39,14 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _finding(finding: Finding, *, colour: bool) -> str:
+def _finding(finding: Finding, *, color: bool) -> str:
     word = finding.severity.word
-    head = f"{printable(finding.where)}: {_painted(word, _COLOURS[word], colour)} {finding.rule}: "
+    head = f"{printable(finding.where)}: {_painted(word, _COLORS[word], color)} {finding.rule}: "
     lines = [head + printable(finding.message), *_excerpt(finding)]
     hint = finding.hint
     if finding.fault.fix is not None:
         flags = "--fix" if finding.fault.fix.is_safe else "--fix --unsafe-fixes"
-        hint += f" ({flags} does it: {finding.fault.fix.title}.)"
+        hint += f" ({flags} can do this: {finding.fault.fix.title}.)"
     for label, text in (("why:", finding.why), ("fix:", hint)):
         lines += textwrap.wrap(
             printable(text),
@@ -60,16 +60,20 @@ def _finding(finding: Finding, *, colour: bool) -> str:
 
 
 def _excerpt(finding: Finding) -> list[str]:
-    """The line with carets under what is meant."""
-    text = finding.fault.place.source.line_text(finding.line)
+    """The line with carets under the fault."""
+    source = finding.fault.place.source
+    text = source.line_text(finding.line)
     start = finding.column - 1
     end = finding.end_column - 1 if finding.end_line == finding.line else len(text)
-    # A long line is shown from a little before the place.
+    # A long line is shown from shortly before the fault.
     cut = max(0, start - 40) if len(text) > _EXCERPT_WIDTH else 0
     shown = text[cut : cut + _EXCERPT_WIDTH]
     before = shown[: start - cut]
     marked = text[start : max(start + 1, end)][: _EXCERPT_WIDTH - (start - cut)]
     number = str(finding.line)
+    if (redacted := redact_excerpt(text, source.text)) != text:
+        # The carets would be in the wrong place.
+        return [f"  {number} | {printable(redacted[:_EXCERPT_WIDTH], keep_tabs=True)}"]
     pad = "".join("\t" if sign == "\t" else " " * _width(sign) for sign in before)
     carets = "^" * max(1, sum(map(_width, marked)))
     return [
@@ -79,7 +83,7 @@ def _excerpt(finding: Finding) -> list[str]:
 
 
 def printable(text: str, *, keep_tabs: bool = False) -> str:
-    """The text without signs that could steer a terminal."""
+    """The text without characters that could control a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -94,5 +98,5 @@ def _width(sign: str) -> int:
     return 2 if unicodedata.east_asian_width(sign) in ("W", "F") else 1
 
 
-def _painted(text: str, code: str, colour: bool) -> str:
-    return f"\033[{code}m{text}\033[0m" if colour else text
+def _painted(text: str, code: str, color: bool) -> str:
+    return f"\033[{code}m{text}\033[0m" if color else text

@@ -1,0 +1,214 @@
+"""Recommend one of the evaluated tiers, with the reasons as sentences.
+
+Pure. The rules come first. Where the simulation contradicts them, it says so and takes precedence,
+but never because of an estimated price: that is only mentioned.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from decimal import Decimal
+
+from outlast._base.durations import format_duration
+from outlast.capacity.planning.assumptions import Assumptions
+from outlast.capacity.planning.options import CHANCE_MIN, TierOption
+from outlast.capacity.planning.plan_warnings import about_deadline
+from outlast.capacity.planning.tier_rules import choose_tier_by_rule
+from outlast.capacity.vocabulary import Kind, Tier
+from outlast.capacity.workload.spec import WorkloadSpec
+
+_SAFETY = {Tier.SPOT: 0, Tier.HYBRID: 1, Tier.FLEX_START: 2, Tier.ON_DEMAND: 3}
+# Smaller differences are within the accuracy of the assumptions.
+_CHEAPER = Decimal("0.99")
+_RELIABILITY_GAIN = 0.05
+# Smaller differences are not visible in the printed percentages.
+_VISIBLE = 0.0005
+_SUPPLY_PRICE = "Supply the actual price with --prices."
+
+
+def recommend(
+    workload: WorkloadSpec,
+    assumptions: Assumptions,
+    options: Sequence[TierOption],
+    deadline: timedelta | None,
+) -> tuple[Tier, list[str]]:
+    """The recommended tier and the reasons: the rule, the simulation and the numbers."""
+    by_tier = {option.tier: option for option in options}
+    rule = choose_tier_by_rule(workload)
+    reasons = [rule.reason]
+    chosen = by_tier[rule.tier]
+    better, why = _overturn(chosen, options) if workload.tier is Tier.AUTO else (None, "")
+    if better is not None:
+        reasons.append(f"However, {better.tier} is recommended instead of {chosen.tier}. {why}")
+        chosen = better
+    elif chosen.why_not is not None:
+        reasons.append(f"However, this tier is not possible. {chosen.why_not}")
+    reasons += _numbers(workload, assumptions, chosen, by_tier, deadline)
+    reasons += about_deadline(chosen, options)
+    reasons += _mentions(chosen, options)
+    return chosen.tier, reasons
+
+
+def _overturn(chosen: TierOption, options: Sequence[TierOption]) -> tuple[TierOption | None, str]:
+    """The option that the simulation prefers over the rule's, and why; None if they agree.
+
+    Only safer options can win, unless the rule's option is not possible at all; and cost counts
+    only if no price is an estimate.
+    """
+    possible = [option for option in options if option.is_possible and option is not chosen]
+    if chosen.why_not is not None:
+        return (_preferred(possible), chosen.why_not) if possible else (None, "")
+    safer = [option for option in possible if _SAFETY[option.tier] > _SAFETY[chosen.tier]]
+    if chosen.chance is not None and chosen.chance < CHANCE_MIN:
+        more_reliable = [option for option in safer if _is_more_reliable(option, chosen.chance)]
+        if more_reliable:
+            best = _preferred(more_reliable)
+            return best, (
+                f"{_name(best)} meets the deadline in {best.chance:.0%} of simulated runs, "
+                f"compared with {chosen.chance:.0%} for {chosen.tier}."
+            )
+    cheaper = [
+        option
+        for option in safer
+        if _is_cheaper(option, chosen) and not option.is_estimate and _keeps_chance(option, chosen)
+    ]
+    if cheaper and not chosen.is_estimate:
+        cheapest = min(cheaper, key=_amount)
+        return cheapest, (
+            f"{_name(cheapest)} is expected to cost {_money(cheapest)}, compared with "
+            f"{_money(chosen)} for {chosen.tier}."
+        )
+    return None, ""
+
+
+def _preferred(options: Sequence[TierOption]) -> TierOption:
+    """The cheapest option that meets the deadline reliably, estimates last; else the safest."""
+    reliable = [
+        option for option in options if option.chance is None or option.chance >= CHANCE_MIN
+    ]
+    if reliable:
+        return min(reliable, key=lambda option: (option.is_estimate, _amount(option)))
+    return max(options, key=lambda option: option.chance or 0.0)
+
+
+def _is_more_reliable(option: TierOption, chance: float) -> bool:
+    return option.chance is not None and (
+        option.chance >= CHANCE_MIN or option.chance > chance + _RELIABILITY_GAIN
+    )
+
+
+def _keeps_chance(option: TierOption, chosen: TierOption) -> bool:
+    """Whether choosing it does not put the deadline at risk."""
+    if chosen.chance is None or option.chance is None:
+        return True
+    return option.chance >= min(CHANCE_MIN, chosen.chance - _RELIABILITY_GAIN)
+
+
+def _numbers(
+    workload: WorkloadSpec,
+    assumptions: Assumptions,
+    chosen: TierOption,
+    by_tier: dict[Tier, TierOption],
+    deadline: timedelta | None,
+) -> Iterator[str]:
+    """The numbers of the chosen tier, as sentences."""
+    if chosen.cost is not None:
+        span = " for 30 days" if workload.kind is Kind.SERVING else ""
+        spread = f" (95% of runs cost at most {chosen.cost.p95:,} {chosen.cost.currency})"
+        is_certain = chosen.cost.p95 == chosen.cost.expected
+        yield f"Expected cost{span}: {_money(chosen)}{'' if is_certain else spread}."
+        yield from _savings(chosen, by_tier[Tier.ON_DEMAND])
+    if chosen.finish is not None:
+        yield (
+            f"Time to finish: {_span(chosen.finish.p50)} (median), {_span(chosen.finish.p95)} "
+            "(95th percentile)."
+        )
+    if chosen.chance is not None and deadline is not None:
+        hours = f"{deadline.total_seconds() / 3600:,.2f}".rstrip("0").rstrip(".")
+        yield f"The deadline, {hours} h from now, is met in {chosen.chance:.1%} of simulated runs."
+    if workload.kind is not Kind.SERVING:
+        yield from _overhead(workload, assumptions, chosen)
+
+
+def _savings(chosen: TierOption, on_demand: TierOption) -> Iterator[str]:
+    if chosen.tier is Tier.ON_DEMAND or not chosen.cost or not on_demand.cost:
+        return
+    if on_demand.cost.expected == 0:
+        # Less than half a cent: there is nothing to compare.
+        return
+    saved = 1 - chosen.cost.expected / on_demand.cost.expected
+    effect = f"saves {saved:.0%}" if saved >= 0 else f"costs {-saved:.0%} more"
+    yield f"On-demand would cost {_money(on_demand)}, so {chosen.tier} {effect}."
+
+
+def _overhead(
+    workload: WorkloadSpec, assumptions: Assumptions, chosen: TierOption
+) -> Iterator[str]:
+    waste, is_many = chosen.waste, assumptions.replicas > 1
+    if waste is None:
+        return
+    if chosen.interruptions is not None and chosen.interruptions >= 0.05:
+        whose = f" for each of the {assumptions.replicas:,} Pods" if is_many else ""
+        yield (
+            f"About {chosen.interruptions:.1f} interruptions are expected{whose}. On average, "
+            f"{waste.redone_hours:.1f} h of work is redone, restarts take "
+            f"{waste.restart_hours:.1f} h and waiting takes {waste.wait_hours:.1f} h."
+        )
+    if chosen.save_every is not None:
+        is_by_steps = workload.checkpoint and isinstance(workload.checkpoint.interval, int)
+        verb = "It is assumed to save" if is_by_steps else "It saves"
+        yield (
+            f"{verb} after every {_span(chosen.save_every)} of work, which takes "
+            f"{waste.save_hours:.1f} h in total{' per Pod' if is_many else ''}."
+        )
+
+
+def _mentions(chosen: TierOption, options: Sequence[TierOption]) -> Iterator[str]:
+    """Cheaper options that were not chosen, and why."""
+    for option in options:
+        if option is chosen or not option.is_possible or not _is_cheaper(option, chosen):
+            continue
+        met = "" if option.chance is None else f", on time in {option.chance:.1%} of simulated runs"
+        cheaper = f"{_name(option)} would be cheaper ({_money(option)}{met})"
+        if option.is_estimate:
+            yield (
+                f"{_name(option)} might be cheaper (about {_money(option)}{met}), but its price is "
+                f"an estimate and was not considered. {_SUPPLY_PRICE}"
+            )
+        elif chosen.is_estimate:
+            yield (
+                f"{cheaper}, but the {chosen.tier} price is an estimate and was not considered. "
+                f"{_SUPPLY_PRICE}"
+            )
+        elif option.chance is None or chosen.chance is None:
+            yield f"{cheaper}."
+        elif option.chance < chosen.chance - _VISIBLE:
+            yield f"{cheaper}, but less reliable."
+        elif chosen.tier is Tier.HYBRID and option.tier is Tier.SPOT:
+            yield (
+                f"{cheaper} and equally reliable in this simulation. But Spot may be unavailable "
+                "for longer than assumed here, and a hybrid then uses other capacity."
+            )
+        else:
+            yield f"{cheaper}."
+
+
+def _is_cheaper(option: TierOption, chosen: TierOption) -> bool:
+    return bool(option.cost and chosen.cost) and _amount(option) < _amount(chosen) * _CHEAPER
+
+
+def _amount(option: TierOption) -> Decimal:
+    return option.cost.expected if option.cost else Decimal("Infinity")
+
+
+def _name(option: TierOption) -> str:
+    """The tier at the start of a sentence."""
+    return option.tier.capitalize()
+
+
+def _money(option: TierOption) -> str:
+    assert option.cost is not None
+    return f"{option.cost.expected:,} {option.cost.currency}"
+
+
+def _span(duration: timedelta) -> str:
+    return format_duration(duration.total_seconds())

@@ -1,0 +1,79 @@
+"""Rules for choosing a tier without prices or simulation. Pure.
+
+A plan starts from the rule, and deviates from it if the simulation with real prices disagrees.
+"""
+
+from dataclasses import dataclass
+
+from outlast.capacity.vocabulary import Kind, Tier
+from outlast.capacity.workload.spec import WorkloadSpec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TierChoice:
+    """A tier, and the reason for it as a sentence."""
+
+    tier: Tier
+    reason: str
+
+
+def choose_tier_by_rule(workload: WorkloadSpec) -> TierChoice:
+    """The tier that the rules choose. A tier set in the workload file is kept."""
+    if workload.tier is not Tier.AUTO:
+        return TierChoice(tier=workload.tier, reason="The workload file sets this tier.")
+    if workload.kind is Kind.SERVING:
+        return TierChoice(
+            tier=Tier.ON_DEMAND, reason="Requests cannot wait for a node, so servers run on demand."
+        )
+    if not workload.resumable:
+        return _unresumable(workload)
+    if not workload.interruptible:
+        return _uninterruptible(workload)
+    if workload.kind in (Kind.SWEEP, Kind.CI, Kind.BATCH_INFERENCE):
+        return TierChoice(
+            tier=Tier.SPOT,
+            reason=f"In a {workload.kind} workload, an eviction loses only a small piece of work.",
+        )
+    if workload.deadline is not None:
+        return TierChoice(
+            tier=Tier.HYBRID,
+            reason="It has a deadline and tolerates interruptions: use Spot while it is available, "
+            "and more expensive capacity otherwise.",
+        )
+    return TierChoice(tier=Tier.SPOT, reason="It can resume from checkpoints and has no deadline.")
+
+
+def _unresumable(workload: WorkloadSpec) -> TierChoice:
+    seconds = workload.work_seconds
+    if not workload.has_flex_start:
+        return TierChoice(
+            tier=Tier.ON_DEMAND, reason="It cannot resume, so it must not be evicted."
+        )
+    if seconds is None:
+        return TierChoice(
+            tier=Tier.ON_DEMAND,
+            reason="It cannot resume, and may run longer than a flex-start node lives.",
+        )
+    if workload.start_seconds + seconds > workload.max_run.total_seconds():
+        return TierChoice(
+            tier=Tier.ON_DEMAND,
+            reason="It cannot resume, and runs longer than a flex-start node lives.",
+        )
+    return TierChoice(
+        tier=Tier.FLEX_START,
+        reason="It cannot resume, so it must not be evicted, and it fits within the lifetime of "
+        "one flex-start node.",
+    )
+
+
+def _uninterruptible(workload: WorkloadSpec) -> TierChoice:
+    if not workload.has_flex_start:
+        return TierChoice(
+            tier=Tier.ON_DEMAND,
+            reason="It must not be preempted, and flex-start offers only machines with "
+            "accelerators and h4d machines.",
+        )
+    return TierChoice(
+        tier=Tier.FLEX_START,
+        reason="It must not be preempted, and a flex-start node stays for its full lifetime.",
+    )

@@ -1,0 +1,1 @@
+"""Machines and what they cost per hour."""

@@ -1,0 +1,1 @@
+"""The workload file: its keys, its checks and its JSON Schema."""

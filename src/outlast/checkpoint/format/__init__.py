@@ -1,0 +1,1 @@
+"""The checkpoint format: manifests, chunk layout, validation, signatures, export."""

@@ -1,0 +1,121 @@
+"""A digest of the batches that were consumed, so that a different order never goes unnoticed.
+
+Indices are included exactly. For batches, the digest covers a bounded part of the integers, text
+and shapes. Floats may differ in their last bits from one machine to the next, so a few of the
+newest batch are kept and compared with a tolerance.
+"""
+
+import math
+from array import array
+from collections import UserDict
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import xxhash
+
+_ITEMS_MAX = 16
+_TEXT_MAX = 256
+_DEPTH_MAX = 5
+_FRACTIONS_MAX = 16
+_ENDS = 4
+_TOLERANCE = 1e-3
+
+
+class Digest:
+    """Grows by what is added to it, in order."""
+
+    def __init__(self) -> None:
+        self._hash = xxhash.xxh3_64()
+
+    def add(self, encoded: bytes) -> None:
+        # With its length, so that [1, 2], [3] is not [1], [2, 3].
+        self._hash.update(len(encoded).to_bytes(8, "little") + encoded)
+
+    def copy(self) -> "Digest":
+        twin = Digest()
+        twin._hash = self._hash.copy()
+        return twin
+
+    def text(self) -> str:
+        return self._hash.hexdigest()
+
+
+def encode_indices(indices: Any) -> bytes:
+    """What a sampler yields: as a rule an int, or a list of them."""
+    try:
+        if type(indices) is list:
+            return array("q", indices).tobytes()
+        if type(indices) is int:
+            return indices.to_bytes(8, "little", signed=True)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    described = Description(indices)
+    return described.encoded + repr(described.fractions).encode()
+
+
+class Description:
+    """The part of a batch that is compared: `encoded` exactly, `fractions` approximately."""
+
+    def __init__(self, batch: Any) -> None:
+        self.fractions: list[float] = []
+        self.encoded = "\0".join(self._tokens(batch, 0)).encode(errors="backslashreplace")
+
+    def _tokens(self, thing: Any, depth: int) -> Iterator[str]:
+        if isinstance(thing, float):
+            self._take([thing])
+        elif thing is None or isinstance(thing, bool | int | complex):
+            yield repr(thing)[:_TEXT_MAX]
+        elif isinstance(thing, str | bytes | bytearray):
+            yield f"{len(thing)}{thing[:_TEXT_MAX]!r}"
+        elif hasattr(thing, "dtype") and hasattr(thing, "shape"):
+            yield from self._array(thing)
+        elif depth < _DEPTH_MAX:
+            yield from self._container(thing, depth)
+
+    def _container(self, thing: Any, depth: int) -> Iterator[str]:
+        if isinstance(thing, UserDict):
+            thing = thing.data
+        if is_dataclass(thing) and not isinstance(thing, type):
+            thing = {field.name: getattr(thing, field.name, None) for field in fields(thing)}
+        if isinstance(thing, dict):
+            yield f"d{len(thing)}"
+            for _, (key, item) in zip(range(_ITEMS_MAX), thing.items(), strict=False):
+                yield from self._tokens(key, depth + 1)
+                yield from self._tokens(item, depth + 1)
+        elif isinstance(thing, list | tuple):
+            yield f"l{len(thing)}"
+            for item in _ends(thing, _ITEMS_MAX // 2):
+                yield from self._tokens(item, depth + 1)
+        else:
+            yield type(thing).__qualname__
+
+    def _array(self, thing: Any) -> Iterator[str]:
+        yield f"{thing.dtype}{tuple(thing.shape)}"
+        # Elsewhere, such as on a GPU, reading a number would make the program wait for it.
+        if str(getattr(thing, "device", "cpu")) != "cpu" or 0 in thing.shape:
+            return
+        depth = max(0, len(thing.shape) - 1)
+        numbers = thing[(0,) * depth][..., None].reshape(-1)[:_ENDS].tolist()
+        numbers += thing[(-1,) * depth][..., None].reshape(-1)[-_ENDS:].tolist()
+        if all(isinstance(number, float) for number in numbers):
+            self._take(numbers)
+        else:
+            yield repr(numbers)[:_TEXT_MAX]
+
+    def _take(self, numbers: Sequence[float]) -> None:
+        self.fractions += numbers[: _FRACTIONS_MAX - len(self.fractions)]
+
+
+def are_close(some: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether two machines may have computed these from the same data."""
+    return len(some) == len(others) and all(
+        one == other
+        or (math.isnan(one) and math.isnan(other))
+        or math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE * _TOLERANCE)
+        for one, other in zip(some, others, strict=True)
+    )
+
+
+def _ends(items: Sequence[Any], count: int) -> Sequence[Any]:
+    return items if len(items) <= 2 * count else [*items[:count], *items[-count:]]

@@ -1,0 +1,385 @@
+"""Where a pass over a loader is, and how it continues in the next process.
+
+Counts batches that were consumed, not those a loader has fetched ahead. At resume the order of the
+epoch is drawn again from the random state at its start, what was consumed is skipped, and the rest
+is what an uninterrupted run would have got. Between two epochs the order of the previous one is
+drawn again to verify it. An order that comes out differently is refused.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from outlast._base.logs import get_logger
+from outlast.checkpoint.errors import StateMismatch
+from outlast.checkpoint.position.between import can_verify, continue_after, snapshot_of
+from outlast.checkpoint.position.concerns import Interleaving, check
+from outlast.checkpoint.position.content_pass import ContentPass
+from outlast.checkpoint.position.epochs import EpochProgress
+from outlast.checkpoint.position.index_pass import (
+    IndexPass,
+    draws_indices,
+    has_kept_workers,
+    keeps_workers,
+)
+from outlast.checkpoint.position.own_state import OwnState
+from outlast.checkpoint.position.replay import Replay
+from outlast.checkpoint.position.search import search
+from outlast.checkpoint.position.sources import (
+    NOTHING,
+    Sources,
+    changed,
+    is_torch_loader,
+)
+from outlast.checkpoint.position.transitions import EpochTransitions
+from outlast.checkpoint.position.unsaved import OBSERVED_AFTER, UnsavedChanges
+from outlast.checkpoint.state.randomness import generators
+
+log = get_logger(__name__)
+
+
+class Position:
+    """Where a pass over a loader is. Has a state_dict, so it is saved like everything else."""
+
+    def __init__(self) -> None:
+        self.epochs = EpochProgress()
+        self._epoch = 0
+        self._batch = 0
+        self._start: dict[str, Any] | None = None
+        self._now: dict[str, Any] | None = None
+        self._loader: Any = None
+        self._own_state = OwnState()
+        self._pass: IndexPass | ContentPass | None = None
+        # The last complete epoch: how it began, and the digest of its order.
+        self._previous: dict[str, Any] | None = None
+        self._transitions = EpochTransitions()
+        # What to continue from, and the global generators that belong to it.
+        self._saved: dict[str, Any] | None = None
+        self._global_now: Any = None
+        # The generators of a loader that the loop is done with.
+        self._left: Sources | None = None
+        # The loader whose first epochs were in an earlier process.
+        self._continued: Any = None
+        self._is_checked = False
+        self._is_watched = False
+        self._unsaved_changes: UnsavedChanges | None = None
+        # Plain values as last seen, those that changed, and those that changed in an epoch.
+        self._counters: dict[str, Any] = {}
+        self._changed: set[str] = set()
+        self._counted: set[str] = set()
+        # The counters that are saved even if they never change, to explain a refusal.
+        self._settings: set[str] = set()
+
+    @property
+    def passes(self) -> int:
+        """The number of complete passes over loaders."""
+        return self._epoch
+
+    @property
+    def batch(self) -> int:
+        """The number of batches of the current pass that were handed out."""
+        return self._batch
+
+    def state_dict(self) -> dict[str, Any]:
+        epochs = self.epochs.state_dict()
+        return self._pass_state() | ({} if epochs is None else {"epochs": epochs})
+
+    def _pass_state(self) -> dict[str, Any]:
+        if self._saved is not None:
+            # Not continued yet: this is still what there is to continue from.
+            return {**self._saved, "global_now": self._global_now}
+        if self._loader is not None:
+            self._now = self._snapshot()
+        elif self._now is not None and self._left is not None:
+            # Other code may have drawn from them since the loop ended.
+            self._now = self._now | {"own": self._left.states()}
+        state: dict[str, Any] = {
+            "epoch": self._epoch,
+            "batch": self._batch,
+            "start": self._start and self._saved_part(self._start),
+        }
+        if self._now is not None:
+            now = self._saved_part(self._now)
+            state |= {
+                "now": {name: now[name] for name in ("own", "counters")},
+                "changed": sorted(self._changed),
+                "counted": sorted(self._counted),
+            }
+        if self._batch and self._pass is not None:
+            state["pass"] = self._pass.record()
+        if self._batch and self._own_state.is_usable(self._loader):
+            state["loader"] = self._loader.state_dict()
+        if self._now is not None:
+            state["transitions"] = self._transitions.record()
+        if not self._batch and self._previous is not None:
+            previous = self._previous
+            state["previous"] = previous | {"start": self._saved_part(previous["start"])}
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.epochs.load_state_dict(state.get("epochs"))
+        self._epoch = state["epoch"]
+        self._batch = state["batch"]
+        self._start = state["start"]
+        self._previous = state.get("previous")
+        self._transitions = EpochTransitions(state.get("transitions"))
+        self._changed = set(state.get("changed", ()))
+        self._counted = set(state.get("counted", ()))
+        self._counters = state.get("now", {}).get("counters", {})
+        self._global_now = state.get("global_now") or generators().get()
+        self._saved = state if self._start is not None else None
+
+    def batches(
+        self, loader: Iterable[Any], epochs: int, *, has_stepped: bool = False
+    ) -> Iterator[Any]:
+        """The batches that are left of this many epochs.
+
+        `has_stepped`: other steps were done in this process, which may have drawn random numbers.
+        """
+        if has_stepped:
+            self._global_now = generators().get()
+        self._enter(loader, epochs)
+        while self._epoch < epochs:
+            for batch in self._rest_of_epoch():
+                # Counted before it is handed out: when the loop asks for the next one, it is done.
+                self._batch += 1
+                if self._pass is not None:
+                    self._pass.consume(batch)
+                if self._unsaved_changes is not None and self._batch in OBSERVED_AFTER:
+                    self._snapshot()
+                yield batch
+            self._end_epoch()
+        self._leave_loader()
+
+    def end_pass(self) -> None:
+        """The epoch of the program is over, whether or not it took all batches of its pass.
+
+        Raises `StateMismatch` if it took none of those that were left when the run was saved.
+        """
+        if self._batch and self._saved is not None:
+            raise StateMismatch(
+                f"The checkpoint is from the middle of epoch {self.epochs.done + 1}:",
+                differences=(
+                    f"{self._batch} batches of its loop were done, but the program ended the epoch "
+                    "without calling run.batches",
+                ),
+                hint="Run the same program as before, or start over with another URL.",
+            )
+        if self._batch:
+            self._end_epoch()
+        self._leave_loader()
+
+    def restore_random(self) -> None:
+        """Set the global generators as they were at the save that was resumed from."""
+        if self._global_now is not None:
+            generators().set(self._global_now)
+
+    def _leave_loader(self) -> None:
+        if self._loader is not None:
+            self._left = replace(NOTHING, generators=self._sources().generators)
+        self._loader = None
+
+    def _enter(self, loader: Any, epochs: int) -> None:
+        if self._batch and self._saved is None and not self._goes_on(loader):
+            # An earlier loop ended with `break`: continue as if this were another process.
+            self._global_now = generators().get()
+            self._saved = self.state_dict()
+        self._loader = loader
+        self._left = None
+        if not self._is_checked:
+            self._is_checked = True
+            check(loader, self._sources(), epochs=epochs, left_out=self._left_out())
+        # A loader of an earlier epoch says nothing about the one to continue with.
+        if self._saved is not None and not self._batch and epochs >= self._epoch:
+            saved, self._saved = self._saved, None
+            saved = _updated(saved, loader, self._sources())
+            continue_after(saved, loader, self._global_now, self._sources, self._transitions)
+            self._continued = loader
+
+    def _goes_on(self, loader: Any) -> bool:
+        """Whether this is the same iterator again, which continues by itself."""
+        return loader is self._loader and isinstance(loader, Iterator)
+
+    def _end_epoch(self) -> None:
+        start, self._start = self._start, self._snapshot()
+        if start is not None:
+            self._counted |= changed(start.get("counters", {}), self._start["counters"])
+        self._previous = None
+        if start is not None and self._pass is not None:
+            record = self._pass.record() if can_verify(self._loader) else {}
+            evidence = (
+                self._unsaved_changes.evidence(self._start)
+                if self._unsaved_changes is not None
+                else {}
+            )
+            self._previous = {
+                "epoch": self._epoch,
+                "batch": self._batch,
+                "start": start,
+                "pass": record,
+                "evidence": evidence,
+            }
+        self._epoch += 1
+        self._batch = 0
+        self._pass = None
+        # The loader's own generators have moved on, and only they know how far.
+        self._now = self._start
+        self._transitions.end(self._start)
+
+    def _rest_of_epoch(self) -> Iterator[Any]:
+        loader = self._loader
+        saved, self._saved = self._saved, None
+        if saved is not None:
+            return self._resumed(loader, _updated(saved, loader, self._sources()))
+        if self._batch:
+            return iter(loader)
+        self._start = self._snapshot()
+        self._transitions.start(self._start)
+        if self._own_state.is_usable(loader):
+            return iter(loader)
+        self._pass = self._new_pass(is_reused=self._is_kept(loader))
+        return self._pass.open(loader)
+
+    def _resumed(self, loader: Any, saved: dict[str, Any]) -> Iterator[Any]:
+        replay = Replay(saved, self._global_now, self._sources)
+        if "loader" in saved:
+            return self._resumed_by_itself(loader, saved["loader"], replay)
+        is_reused = replay.record.get("reused", self._epoch > 0)
+        self._pass = self._new_pass(is_reused=is_reused and _keeps_workers(loader))
+        if replay.record.get("kind", self._pass.kind) != self._pass.kind:
+            raise replay.unlike("it was a torch DataLoader before, or is one only now")
+        return self._pass.open(loader, replay)
+
+    def _resumed_by_itself(self, loader: Any, state: Any, replay: Replay) -> Iterator[Any]:
+        if not self._own_state.is_usable(loader):
+            raise replay.unlike("it had a state_dict before, but has none now")
+        # A sampler that the loader does not save draws its order again, from what it drew it from.
+        replay.rewind()
+        loader.load_state_dict(state)
+        rest: Iterator[Any] = iter(loader)
+        # It finds its place by itself, but draws more, or less, than it did the first time.
+        replay.settle()
+        return rest
+
+    def _new_pass(self, *, is_reused: bool) -> IndexPass | ContentPass:
+        is_by_index = draws_indices(self._loader)
+        if self._unsaved_changes is None:
+            self._unsaved_changes = UnsavedChanges(is_verified=is_by_index)
+        # The first epoch of a process shows what there is to warn about.
+        interleaving = None if self._is_watched else Interleaving(self._sources())
+        self._is_watched = True
+        kind = IndexPass if is_by_index else ContentPass
+        return kind(is_reused=is_reused, interleaving=interleaving)
+
+    def _is_kept(self, loader: Any) -> bool:
+        """Whether an uninterrupted run would start this epoch with the workers it has."""
+        if not _keeps_workers(loader):
+            return False
+        return has_kept_workers(loader) or (self._epoch > 0 and loader is self._continued)
+
+    def _sources(self) -> Sources:
+        """What decides the order, except what the loader saves itself."""
+        loader = self._loader
+        if not self._own_state.is_usable(loader):
+            return search({"": loader})
+        data = {"dataset": loader.dataset} if is_torch_loader(loader) else {}
+        # A loader with a state_dict takes care of the rest.
+        return search({**_generators_of(loader), **data}, enters_stateful=False)
+
+    def _left_out(self) -> Sources | None:
+        """What decides the order of a torch loader with a state_dict, which it does not save."""
+        loader = self._loader
+        if not (self._own_state.is_usable(loader) and is_torch_loader(loader)):
+            return None
+        known = [*_generators_of(loader).values(), *self._sources().generators.values()]
+        found = search(
+            {name: getattr(loader, name) for name in ("sampler", "batch_sampler")},
+            enters_stateful=False,
+        )
+        others = {
+            path: one
+            for path, one in found.generators.items()
+            if not any(one is other for other in known)
+        }
+        return replace(found, generators=others)
+
+    def _snapshot(self) -> dict[str, Any]:
+        """What decides the order, as it is now."""
+        sources = self._sources()
+        counters = sources.counters()
+        if self._counters:
+            self._changed |= changed(self._counters, counters)
+        self._counters = counters
+        self._settings |= sources.settings().keys()
+        snapshot = snapshot_of(sources, counters)
+        # Nothing is known of the start of an epoch that began in another process.
+        if self._batch and self._unsaved_changes is not None and "samples" in (self._start or {}):
+            assert self._start is not None, "An epoch that has batches has a start."
+            self._unsaved_changes.note(self._start, snapshot)
+        return snapshot
+
+    def _saved_part(self, snapshot: dict[str, Any]) -> dict[str, Any]:
+        """What a checkpoint needs of a snapshot.
+
+        What never changes need not be restored, and text may not be meant to be saved at all.
+        """
+        counters = {
+            path: found
+            for path, found in snapshot.get("counters", {}).items()
+            if path in self._changed
+            or (path in self._settings and not isinstance(found, str | bytes))
+        }
+        kept = {name: snapshot[name] for name in ("own", "global") if name in snapshot}
+        return kept | {"counters": counters}
+
+
+def _keeps_workers(loader: Any) -> bool:
+    return is_torch_loader(loader) and keeps_workers(loader)
+
+
+def _generators_of(loader: Any) -> dict[str, Any]:
+    """The torch generators in the usual places of a loader, each once."""
+    sampler = getattr(loader, "batch_sampler", None)
+    owners = {
+        "generator": loader,
+        "sampler.generator": getattr(loader, "sampler", None),
+        "batch_sampler.generator": sampler,
+        "batch_sampler.sampler.generator": getattr(sampler, "sampler", None),
+    }
+    found: dict[str, Any] = {}
+    for path, owner in owners.items():
+        generator = getattr(owner, "generator", None)
+        if hasattr(generator, "set_state") and not any(generator is one for one in found.values()):
+            found[path] = generator
+    return found
+
+
+def _updated(saved: dict[str, Any], loader: Any, sources: Sources) -> dict[str, Any]:
+    """A position in the current format. Earlier ones list the generators in the usual places."""
+    if not isinstance(saved["start"]["own"], list):
+        return saved
+    found = _generators_of(loader)
+
+    def by_path(states: list[Any]) -> dict[str, Any]:
+        if len(states) != len(found):
+            raise _other_generators(
+                [f"{len(states)} generators were saved, but the loader has {len(found)}"]
+            )
+        return {
+            path: state
+            for generator, state in zip(found.values(), states, strict=True)
+            for path, one in sources.generators.items()
+            if one is generator
+        }
+
+    updated = {**saved, "start": saved["start"] | {"own": by_path(saved["start"]["own"])}}
+    if saved.get("own") is not None:
+        updated["now"] = {"own": by_path(saved["own"]), "counters": {}}
+    return updated
+
+
+def _other_generators(differences: list[str]) -> StateMismatch:
+    return StateMismatch(
+        "The loader's random generators do not match those of the saved position:",
+        differences=tuple(differences),
+    )

@@ -1,0 +1,1 @@
+"""Restoring a checkpoint: load, verify, bind to the live state, compare."""

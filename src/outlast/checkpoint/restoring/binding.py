@@ -1,0 +1,424 @@
+"""Match a saved tree with a live state, and put the saved values into it.
+
+Two steps, so that nothing is touched before everything has been compared: `bind` lists every
+difference and where each array's bytes belong; after those bytes are there, `finish` puts the rest
+in place. Arrays of equal shape and dtype are filled where they are.
+
+What was one array or container when it was saved is one again, and what were two are two, however
+the fresh state was built. Where two saved arrays meet in one live array, the one inside an object
+stays, because only the object knows who else refers to it, and the other gets memory of its own.
+"""
+
+import base64
+import copy
+import pickle
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from outlast.checkpoint.errors import StateMismatch
+from outlast.checkpoint.format.manifest import SavedLeaf
+from outlast.checkpoint.restoring.fitting import MISSING, Fit, Place, apart, misfits, places
+from outlast.checkpoint.restoring.known_code import is_known
+from outlast.checkpoint.restoring.optimizers import load_object
+from outlast.checkpoint.state.arrays import Bytes, library_named, library_of
+from outlast.checkpoint.state.nodes import (
+    SHARED,
+    TREE_VERSION,
+    Node,
+    kind_of,
+    opened,
+    path_of,
+    plain,
+)
+from outlast.checkpoint.state.randomness import as_value
+from outlast.checkpoint.state.traits import (
+    Traits,
+    as_saved_class,
+    can_create,
+    container_traits,
+    new_mapping,
+    new_tuple,
+    requires_grad,
+)
+from outlast.checkpoint.state.tree import Tree, capture, has_state_dict, is_module
+
+
+class PartNotLoaded(Exception):
+    """The part at `path` raised its cause while it was loaded."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+Get = Callable[[], object]
+"""Gives a restored part of the state, once the bytes of its arrays are there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Binding:
+    """`targets[i]` are the places for the bytes of leaf i; `finish` completes the state.
+
+    `runs_known_code`: completing it runs only code that is known to leave those bytes alone.
+    """
+
+    targets: tuple[tuple[Bytes, ...], ...]
+    finish: Callable[[], object]
+    runs_known_code: bool
+
+
+def bind(
+    root: Node,
+    leaves: Sequence[SavedLeaf],
+    state: object,
+    *,
+    what: str,
+    fresh: Tree | None = None,
+    may_pickle: Collection[str] = (),
+    tree_version: int = TREE_VERSION,
+) -> Binding:
+    """Compare and prepare. Raises `StateMismatch` with every difference; changes nothing.
+
+    `fresh` is the state as it was captured, if that has been done and its structure is the same.
+    A pickle is opened only at the paths in `may_pickle`, and only once all else has been verified.
+    """
+    if fresh is None:
+        fresh = capture(state, may_pickle=may_pickle)
+    differences = misfits(root, leaves, fresh, may_pickle=may_pickle)
+    if not differences:
+        binder = _Binder(leaves, knows_traits=tree_version >= TREE_VERSION)
+        finish = binder.part(root, state, "", Place())
+        targets = binder.assigned()
+        differences = binder.differences
+    if differences:
+        raise StateMismatch(
+            f"{what} does not match the state in {places(differences)}:",
+            differences=tuple(differences),
+        )
+    return Binding(
+        targets=tuple(map(tuple, targets)),
+        finish=finish,
+        runs_known_code=binder.runs_known_code,
+    )
+
+
+@dataclass(kw_only=True, slots=True)
+class _Slot:
+    """One place of an array in the state. `get` is known once all places are."""
+
+    index: int
+    path: str
+    live: Any
+    traits: Traits
+    in_object: bool
+    get: Get | None = None
+
+
+class _Binder:
+    def __init__(self, leaves: Sequence[SavedLeaf], *, knows_traits: bool) -> None:
+        self.differences: list[str] = []
+        self.runs_known_code = True
+        self._leaves = leaves
+        self._knows_traits = knows_traits
+        self._slots: list[_Slot] = []
+        self._shared: list[_Once] = []
+        self._taken: dict[int, tuple[object, str]] = {}
+
+    def part(self, node: Node, live: Any, path: str, place: Place) -> Get:
+        traits, node = opened(node)
+        kind = kind_of(node)
+        if kind == "r":
+            found: Get = self._shared[node["r"]]
+            return found
+        if kind not in SHARED:
+            return self._bound(kind, node, live, traits, path, place)
+        once = _Once()
+        self._shared.append(once)
+        once.get = self._bound(kind, node, live, traits, path, place)
+        return once
+
+    def _bound(
+        self, kind: str | None, node: Node, live: Any, traits: Traits, path: str, place: Place
+    ) -> Get:
+        self.runs_known_code &= is_known(kind, live)
+        match kind:
+            case "a":
+                return self._array(node["a"], live, traits, path, place)
+            case "o" | "m":
+                return self._object(node[kind], live, path)
+            case "v":
+                return self._value(node["v"], live, path)
+            case "d":
+                return self._dict(node["d"], live, traits, path, place)
+            case "l":
+                return self._list(node["l"], live, traits, path, place)
+            case "t":
+                return self._tuple(node["t"], live, traits, path, place)
+            case "s" | "fs":
+                return self._set(plain(node), live, traits, path)
+            case "p":
+                return lambda: pickle.loads(base64.b64decode(node["p"], validate=True))
+        restored = plain(node)
+        return lambda: restored
+
+    def assigned(self) -> list[list[Bytes]]:
+        """Where the bytes of each leaf go, now that all its places are known."""
+        targets: list[list[Bytes]] = [[] for _ in self._leaves]
+        holders: dict[object, _Slot] = {}
+        first: dict[int, _Slot] = {}
+        for slot in sorted(self._slots, key=lambda slot: not slot.in_object):
+            memory = self._usable_memory(slot)
+            holder = holders.get(memory) if memory is not None else None
+            known = first.get(slot.index)
+            is_free = memory is not None and (holder is None or holder.index == slot.index)
+            if is_free and (known is None or slot.in_object or holder is not None):
+                target, slot.get = self._in_place(slot)
+                holders.setdefault(memory, slot)
+            elif known is not None:
+                # It was one array in several places, and is so again.
+                slot.get = known.get
+                continue
+            else:
+                if holder is not None and slot.in_object:
+                    self._differs(slot.path, apart(holder.path, "array"))
+                target, slot.get = self._new_array(slot)
+            first.setdefault(slot.index, slot)
+            targets[slot.index].append(target)
+        return targets
+
+    def _usable_memory(self, slot: _Slot) -> object | None:
+        """What names the live memory that could hold this array; None if it needs its own."""
+        leaf = self._leaves[slot.index]
+        library = library_of(slot.live)
+        if library is None:
+            return None
+        info = library.describe(slot.live)
+        if (library.name, info.dtype, info.shape) != leaf.kind:
+            return None
+        if self._knows_traits and not slot.in_object:
+            traits = info.traits
+            if any(traits.get(key) != slot.traits.get(key) for key in ("class", "order")):
+                return None
+        # What cannot be written to is replaced, so that nobody else's bytes can be in its place.
+        return info.identity if info.extent is not None else id(slot)
+
+    def _in_place(self, slot: _Slot) -> tuple[Bytes, Get]:
+        library = library_of(slot.live)
+        assert library is not None, "Only an array can be filled in place."
+        target, get = library.receiver(slot.live)
+        wanted = requires_grad(slot.traits)
+        if library.name != "torch" or slot.in_object or not self._knows_traits:
+            return target, get
+        if not slot.live.is_leaf or slot.live.requires_grad == wanted:
+            return target, get
+        return target, lambda: get().requires_grad_(wanted)  # type: ignore[attr-defined]  # a tensor
+
+    def _new_array(self, slot: _Slot) -> tuple[Bytes, Get]:
+        leaf = self._leaves[slot.index]
+        nothing: tuple[Bytes, Get] = (np.empty(0, np.uint8), lambda: None)
+        library = library_named(leaf.library)
+        if library is None:
+            self._differs(slot.path, f"{leaf.library} is not installed")
+            return nothing
+        try:
+            fresh = library.empty(leaf.dtype, leaf.shape, slot.traits)
+        except ValueError as error:
+            self._differs(slot.path, str(error))
+            return nothing
+        target, get = library.receiver(fresh)
+        traits = slot.traits
+        live = slot.live
+        if "class" in traits and not can_create(traits):
+            # `misfits` has made sure that the state has one of this class to copy.
+            return target, lambda: _as_class(type(live), get())
+        return target, lambda: as_saved_class(get(), traits)
+
+    def _array(self, index: int, live: Any, traits: Traits, path: str, place: Place) -> Get:
+        slot = _Slot(
+            index=index,
+            path=path,
+            live=MISSING if library_of(live) is None else live,
+            traits=traits,
+            in_object=place.in_object,
+        )
+        self._slots.append(slot)
+        once = _Once()
+        once.get = lambda: slot.get() if slot.get is not None else None
+        return once
+
+    def _object(self, body: Node, live: Any, path: str) -> Get:
+        if not has_state_dict(live):
+            return self._differs(path, "the state changed during the comparison")
+        self._claim(live, path)
+        fit = Fit.SAME if is_module(live) else Fit.GROWS
+        restored = self.part(body, live.state_dict(), path, Place(fit=fit, in_object=True))
+
+        def finish() -> object:
+            state = restored()
+            with _naming(path):
+                load_object(live, state)
+            return live
+
+        return finish
+
+    def _value(self, body: Node, live: Any, path: str) -> Get:
+        found = as_value(live)
+        if found is None:
+            return self._differs(path, "the state changed during the comparison")
+        self._claim(live, path)
+        place = Place(fit=Fit.ANY, in_object=True)
+        restored = self.part(body, found.get(), path, place)
+
+        def finish() -> object:
+            state = restored()
+            with _naming(path):
+                found.set(state)
+            return live
+
+        return finish
+
+    def _claim(self, live: object, path: str) -> None:
+        """Take a live object for what was saved here: it cannot be two saved ones at once."""
+        if id(live) in self._taken:
+            self._differs(path, apart(self._taken[id(live)][1], "object"))
+        self._taken[id(live)] = (live, path)
+
+    def _dict(
+        self, items: list[list[Node]], live: Any, traits: Traits, path: str, place: Place
+    ) -> Get:
+        target = self._container(live, Mapping, traits, path, new_mapping)
+        source = live if isinstance(live, Mapping) else {}
+        parts = {
+            plain(key): self.part(
+                node, source.get(plain(key), MISSING), path_of(path, plain(key)), place
+            )
+            for key, node in items
+        }
+        if not isinstance(target, MutableMapping):
+            rebuild: Callable[..., object] = type(target)
+            return lambda: rebuild({key: get() for key, get in parts.items()})
+
+        def finish() -> object:
+            restored = {key: get() for key, get in parts.items()}
+            if list(map(_exactly, target)) != list(map(_exactly, restored)):
+                # Assigning alone would leave the keys in the order of the fresh state, and leave
+                # True where 1 was saved.
+                for key in list(target):
+                    del target[key]
+            for key, item in restored.items():
+                target[key] = item
+            return _with_attributes(target, traits)
+
+        return finish
+
+    def _list(self, items: list[Node], live: Any, traits: Traits, path: str, place: Place) -> Get:
+        target = self._container(live, list, traits, path, lambda _: [])
+        parts = self._items(items, live if isinstance(live, list) else [], path, place)
+
+        def finish() -> object:
+            target[:] = [get() for get in parts]
+            return _with_attributes(target, traits)
+
+        return finish
+
+    def _tuple(self, items: list[Node], live: Any, traits: Traits, path: str, place: Place) -> Get:
+        parts = self._items(items, live if isinstance(live, tuple) else (), path, place)
+        if not self._is_like(live, tuple, traits):
+            return lambda: new_tuple(traits, [get() for get in parts])
+        rebuild: Callable[..., object] = type(live)
+        if hasattr(live, "_fields"):
+            # A named tuple takes its fields one by one.
+            return lambda: rebuild(*(get() for get in parts))
+        return lambda: rebuild([get() for get in parts])
+
+    def _set(self, items: Any, live: Any, traits: Traits, path: str) -> Get:
+        if isinstance(items, frozenset):
+            rebuild: Callable[..., object] = (
+                type(live) if self._is_like(live, frozenset, traits) else frozenset
+            )
+            return lambda: rebuild(items)
+        target = self._container(live, set, traits, path, lambda _: set())
+
+        def finish() -> object:
+            target.clear()
+            target.update(items)
+            return _with_attributes(target, traits)
+
+        return finish
+
+    def _items(self, items: list[Node], live: Sequence[Any], path: str, place: Place) -> list[Get]:
+        padded = [*live, *[MISSING] * len(items)]
+        return [
+            self.part(node, padded[number], path_of(path, number), place)
+            for number, node in enumerate(items)
+        ]
+
+    def _container(
+        self, live: Any, kind: type, traits: Traits, path: str, create: Callable[[Traits], Any]
+    ) -> Any:
+        """The container to fill: the live one, if it is of the same class and not taken."""
+        if not self._is_like(live, kind, traits):
+            return create(traits)
+        if id(live) in self._taken:
+            return copy.copy(live)
+        self._taken[id(live)] = (live, path)
+        return live
+
+    def _is_like(self, live: Any, kind: type, traits: Traits) -> bool:
+        if not isinstance(live, kind):
+            return False
+        if not self._knows_traits:
+            return True
+        # An immutable mapping is rebuilt from what it wraps, so its class is the template's.
+        return container_traits(live) == {
+            key: traits[key] for key in ("class", "factory") if key in traits
+        }
+
+    def _differs(self, path: str, how: str) -> Get:
+        self.differences.append(f"{path or 'the root'}: {how}")
+        return lambda: None
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Add the path to what the program's own loading raises, which may be anything."""
+    try:
+        yield
+    except Exception as error:
+        raise PartNotLoaded(path) from error
+
+
+class _Once:
+    """Gives the same part however often it is asked for."""
+
+    __slots__ = ("_found", "get")
+
+    def __init__(self) -> None:
+        self._found: Any = MISSING
+        self.get: Get = lambda: None
+
+    def __call__(self) -> object:
+        if self._found is MISSING:
+            self._found = self.get()
+        return self._found
+
+
+def _exactly(key: object) -> object:
+    """A key with its type: True is not 1 here, and 0.0 is not -0.0."""
+    return type(key), repr(key)
+
+
+def _with_attributes(target: Any, traits: Traits) -> Any:
+    """The container with the plain attributes that were saved."""
+    wanted = {name: plain(node) for name, node in traits.get("attributes", {}).items()}
+    for name, item in wanted.items():
+        setattr(target, name, item)
+    return target
+
+
+def _as_class(kind: type, array: Any) -> Any:
+    return array.view(kind) if library_of(array) is not None and hasattr(array, "view") else array

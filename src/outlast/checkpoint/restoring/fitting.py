@@ -1,0 +1,296 @@
+"""Whether a fresh state can be filled from a saved one. Pure: compares two trees.
+
+Used twice: before a restore, with the state of the new process, and after each save, with the
+state as it was when the run opened, because a state that has grown beyond what a restore can build
+should be reported while the run is alive.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from outlast.checkpoint.format.manifest import SavedLeaf
+from outlast.checkpoint.restoring.memory import MemoryMap
+from outlast.checkpoint.state.arrays import dtype_named, dtype_text
+from outlast.checkpoint.state.nodes import (
+    SHARED_BITS,
+    Node,
+    References,
+    kind_of,
+    opened,
+    path_of,
+    plain,
+)
+from outlast.checkpoint.state.traits import can_create, described
+from outlast.checkpoint.state.tree import Tree
+
+
+class Fit(Enum):
+    """How much a part must resemble what was saved."""
+
+    SAME = "the same keys and arrays"
+    GROWS = "what is there fits, but more may come, as in an optimizer before its first step"
+    ANY = "anything that was saved is accepted"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a part is: how much must fit there, and whether an object keeps it."""
+
+    fit: Fit = Fit.SAME
+    in_object: bool = False
+
+
+MISSING: Any = type("_Missing", (), {"__repr__": lambda _: "nothing"})()
+"""Stands for a part that the fresh state does not have."""
+
+
+def places(differences: Sequence[str]) -> str:
+    return "1 place" if len(differences) == 1 else f"{len(differences)} places"
+
+
+def misfits(
+    root: Node, leaves: Sequence[SavedLeaf], fresh: Tree, *, may_pickle: Collection[str] = ()
+) -> list[str]:
+    """Every place where the fresh state cannot be filled from the saved one, with the reason."""
+    return list(_Fitting(root, leaves, fresh, may_pickle).part(root, fresh.root, "", Place()))
+
+
+def apart(other: str, what: str) -> str:
+    return f"it was saved separately from {other}, but the state has one {what} for both"
+
+
+class _Fitting:
+    def __init__(
+        self, root: Node, leaves: Sequence[SavedLeaf], fresh: Tree, may_pickle: Collection[str]
+    ) -> None:
+        self._leaves = leaves
+        self._fresh = fresh
+        self._may_pickle = may_pickle
+        self._references = References(root)
+        self._fresh_references = References(fresh.root)
+        self._memory = MemoryMap(root, leaves, fresh)
+        # Which saved object, or array in an object, has its place in which one of the fresh state.
+        self._claims: dict[tuple[str, int], tuple[int, str]] = {}
+        self._filled: dict[int, tuple[int, str]] = {}
+
+    def part(self, saved: Node, fresh: Node, path: str, place: Place) -> Iterator[str]:
+        numbers = self._references.number_of(saved), self._fresh_references.number_of(fresh)
+        is_again = kind_of(saved) == "r"
+        traits, saved = opened(self._references.resolved(saved))
+        fresh_traits, fresh = opened(self._fresh_references.resolved(fresh))
+        if kind_of(saved) == "p":
+            if path not in self._may_pickle:
+                yield f"{_named(path)}: it was pickled, but may_pickle does not list it"
+            return
+        yield from self._class(traits, fresh_traits, fresh, path)
+        match kind_of(saved):
+            case "a":
+                yield from self._memory.misfits(saved["a"], traits, fresh, fresh_traits, path)
+                yield from self._array(saved["a"], fresh, path, place)
+            case "o" | "m" | "v" if not is_again and None not in numbers:
+                yield from self._claim("object", *numbers, path)
+                yield from self._object_or_value(saved, fresh, path)
+            case "o" | "m" | "v":
+                yield from self._object_or_value(saved, fresh, path)
+            case "d":
+                yield from self._dict(saved["d"], fresh, path, place)
+            case "l" | "t" as kind:
+                yield from self._items(saved[kind], kind, fresh, fresh_traits, path, place)
+            case _:
+                yield from self._plain(saved, fresh, path, place.fit)
+
+    def _claim(self, what: str, saved: int | None, fresh: int | None, path: str) -> Iterator[str]:
+        """Take a part of the fresh state for a saved one: it cannot be two of them at once."""
+        assert saved is not None and fresh is not None, "Only what can be shared is claimed."
+        other, where = self._claims.setdefault((what, fresh), (saved, path))
+        if other != saved:
+            yield f"{_named(path)}: {apart(where, what)}"
+
+    def _object_or_value(self, saved: Node, fresh: Node, path: str) -> Iterator[str]:
+        if kind_of(saved) == "v":
+            return self._value(saved, fresh, path)
+        return self._object(saved, fresh, path)
+
+    def _class(
+        self, saved: dict[str, Any], fresh: dict[str, Any], node: Node, path: str
+    ) -> Iterator[str]:
+        name = saved.get("class")
+        # A class that cannot be created from its name needs an instance of it to copy.
+        if not can_create(saved) and (name, saved.get("factory")) != (
+            fresh.get("class"),
+            fresh.get("factory"),
+        ):
+            found = described(fresh) if "class" in fresh else _name(node)
+            yield f"{_named(path)}: a {described(saved)} was saved, but the state has {found}"
+
+    def _array(self, index: int, fresh: Node, path: str, place: Place) -> Iterator[str]:
+        leaf = self._leaves[index]
+        saved = f"{leaf.dtype} {list(leaf.shape)}"
+        is_optional = place.fit is Fit.ANY or fresh is MISSING or fresh is None
+        if kind_of(fresh) != "a":
+            if not is_optional:
+                yield f"{_named(path)}: {saved} was saved, but the state has {_name(fresh)}"
+            elif not _can_be_created(leaf):
+                yield f"{_named(path)}: NumPy cannot create an array of {leaf.dtype} from its name"
+            return
+        live = self._fresh.leaves[fresh["a"]]
+        kind = (live.library.name, live.dtype, live.shape)
+        if kind != leaf.kind and not is_optional:
+            found = f"{live.dtype} {list(live.shape)}"
+            if live.library.name != leaf.library:
+                saved, found = f"{leaf.library} {saved}", f"{live.library.name} {found}"
+            yield f"{_named(path)}: {saved} was saved, but the state has {found}"
+        elif kind == leaf.kind and live.is_writable and place.in_object:
+            yield from self._claim("array", index, fresh["a"], path)
+            # An object is filled where it is, so what are two arrays there stay two.
+            other, where = self._filled.setdefault(index, (fresh["a"], path))
+            if other != fresh["a"]:
+                yield (
+                    f"{_named(path)}: it was one array with {where} when it was saved, but the "
+                    "state has two"
+                )
+
+    def _object(self, saved: Node, fresh: Node, path: str) -> Iterator[str]:
+        kind = kind_of(fresh)
+        if kind not in ("o", "m"):
+            yield f"{_named(path)}: an object was saved, but the state has {_name(fresh)}"
+            return
+        body = saved[kind_of(saved)]
+        yield from self._groups(body, fresh[kind], path)
+        fit = Fit.SAME if kind == "m" else Fit.GROWS
+        yield from self.part(body, fresh[kind], path, Place(fit=fit, in_object=True))
+
+    def _groups(self, saved: Node, fresh: Node, path: str) -> Iterator[str]:
+        """Optimizers refuse groups of other sizes, but only once everything else is copied."""
+        before, now = _group_sizes(saved), _group_sizes(fresh)
+        if now is not None and before != now:
+            where = path_of(path, "param_groups")
+            yield f"{where}: groups of {before} parameters were saved, but the state has {now}"
+
+    def _value(self, saved: Node, fresh: Node, path: str) -> Iterator[str]:
+        if kind_of(fresh) != "v":
+            yield (
+                f"{_named(path)}: an outlast.value or a generator was saved, but the state has "
+                f"{_name(fresh)}"
+            )
+            return
+        before, now = (_entry(node["v"], SHARED_BITS) for node in (saved, fresh))
+        if before != now:
+            yield (
+                f"{_named(path)}: it shared its bit generator with "
+                f"{before or 'no other generator'} when it was saved, but here with "
+                f"{now or 'no other generator'}"
+            )
+        yield from self.part(saved["v"], fresh["v"], path, Place(fit=Fit.ANY, in_object=True))
+
+    def _dict(self, items: list[list[Node]], fresh: Node, path: str, place: Place) -> Iterator[str]:
+        fit = place.fit
+        if fresh is MISSING or fresh is None or (fit is Fit.ANY and kind_of(fresh) != "d"):
+            fresh = {"d": []}
+        if kind_of(fresh) != "d":
+            yield f"{_named(path)}: a dict was saved, but the state has {_name(fresh)}"
+            return
+        saved = {plain(key): node for key, node in items}
+        live = {plain(key): node for key, node in fresh["d"]}
+        # An empty container is one that fills as the run goes, such as a history.
+        is_fixed = fit is Fit.SAME and bool(live)
+        if is_fixed:
+            for key in live:
+                if key not in saved:
+                    yield f"{path_of(path, key)}: in the state, but not saved"
+        for key, node in saved.items():
+            if is_fixed and key not in live:
+                yield f"{path_of(path, key)}: saved, but not in the state"
+            else:
+                yield from self.part(node, live.get(key, MISSING), path_of(path, key), place)
+
+    def _items(
+        self,
+        items: list[Node],
+        kind: str,
+        fresh: Node,
+        fresh_traits: dict[str, Any],
+        path: str,
+        place: Place,
+    ) -> Iterator[str]:
+        fit = place.fit
+        if fresh is MISSING or fresh is None or (fit is Fit.ANY and kind_of(fresh) != kind):
+            fresh = {kind: []}
+        if kind_of(fresh) != kind:
+            what = "list" if kind == "l" else "tuple"
+            yield f"{_named(path)}: a {what} was saved, but the state has {_name(fresh)}"
+            return
+        live = fresh[kind]
+        holds_arrays = any(kind_of(opened(item)[1]) in ("a", "o", "m") for item in live)
+        is_named = kind == "t" and "class" in fresh_traits and not can_create(fresh_traits)
+        if len(items) != len(live) and (is_named or (fit is Fit.SAME and holds_arrays)):
+            yield (f"{_named(path)}: {len(items)} items were saved, but the state has {len(live)}")
+            return
+        for number, node in enumerate(items):
+            other = live[number] if number < len(live) else MISSING
+            yield from self.part(node, other, path_of(path, number), place)
+
+    def _plain(self, saved: Node, fresh: Node, path: str, fit: Fit) -> Iterator[str]:
+        is_part = kind_of(fresh) in ("a", "o", "m", "v")
+        is_container = kind_of(fresh) in ("d", "l") and saved is not None
+        if fit is not Fit.ANY and (is_part or is_container):
+            yield f"{_named(path)}: a plain value was saved, but the state has {_name(fresh)}"
+            return
+        try:
+            plain(saved)
+        except (ValueError, TypeError, SyntaxError) as error:
+            yield f"{_named(path)}: it cannot be read here: {error}"
+
+
+_NAMES = {
+    "a": "an array",
+    "o": "an object",
+    "m": "a torch module",
+    "v": "an outlast.value or a generator",
+    "d": "a dict",
+    "l": "a list",
+    "t": "a tuple",
+    "s": "a set",
+    "fs": "a frozenset",
+    "p": "a pickled object",
+}
+
+
+def _name(node: Node) -> str:
+    if node is MISSING:
+        return "nothing"
+    return _NAMES.get(kind_of(node) or "", "None" if node is None else "a plain value")
+
+
+def _named(path: str) -> str:
+    return path or "the root"
+
+
+def _can_be_created(leaf: SavedLeaf) -> bool:
+    """Whether the name of a dtype says all of it: not where a field has a type of another package.
+
+    Other libraries, and whether they are installed, show when the array is created.
+    """
+    if leaf.library != "numpy":
+        return True
+    try:
+        return dtype_text(dtype_named(leaf.dtype)) == leaf.dtype
+    except (TypeError, ValueError, SyntaxError):
+        return True
+
+
+def _group_sizes(body: Node) -> list[int] | None:
+    """How many parameters each group of an optimizer has; None if there are no groups."""
+    groups = _entry(body, "param_groups")
+    if kind_of(groups) != "l":
+        return None
+    params = [_entry(group, "params") for group in groups["l"]]
+    return [len(found["l"]) if kind_of(found) == "l" else 0 for found in params]
+
+
+def _entry(node: Node, name: str) -> Node:
+    _, body = opened(node)
+    items = body["d"] if kind_of(body) == "d" else []
+    return next((item for key, item in items if key == name), None)

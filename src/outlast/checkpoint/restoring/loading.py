@@ -1,0 +1,190 @@
+"""Read a checkpoint's bytes back into the places where they belong, and verify each chunk.
+
+A chunk that belongs to one array is read straight into it and verified there; others are verified
+first and then copied. A copy that is missing, wrong or unreadable is overwritten with the next one;
+without a good copy, an older checkpoint is used. No byte is used before its chunk has verified.
+
+Only an error about a single object makes a copy bad: `NotFound`, `TooShort` and `Unreadable`. A
+store that fails altogether (the volume is gone, the server does not answer, the credentials are
+refused) raises its own error, which ends the resume: an older checkpoint would only lose work.
+"""
+
+import mmap
+import os
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from outlast._base.logs import get_logger
+from outlast.checkpoint.errors import CheckpointCorrupt
+from outlast.checkpoint.format.keys import Hashing
+from outlast.checkpoint.format.layout import Span
+from outlast.checkpoint.format.manifest import Chunk, Copy, Manifest
+from outlast.checkpoint.state.arrays import Bytes
+from outlast.storage import NotFound, Store, TooShort, Unreadable
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+_THREADS = min(8, 2 * (os.cpu_count() or 1))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Piece:
+    """The hash of a run of a leaf's bytes."""
+
+    start: int
+    length: int
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """The copies that turned out to be bad, and the hashes of each leaf's bytes."""
+
+    bad: set[Copy]
+    pieces: dict[int, list[Piece]]
+
+
+def load(store: Store, manifest: Manifest, targets: Sequence[Sequence[Bytes]]) -> Loaded:
+    """Fill `targets[i]` with the bytes of leaf i.
+
+    Raises `CheckpointCorrupt` if no copy of a chunk verifies.
+
+    If it raises or is killed: the targets are partly filled and must not be used.
+    """
+    _check_targets(manifest, targets)
+    scatter = _Scatter(manifest.places, targets, manifest.hashing)
+    buffers = threading.local()
+    bad: set[Copy] = set()
+    size = max((chunk.span.length for chunk in manifest.chunks), default=0)
+
+    def load_one(chunk: Chunk) -> None:
+        memory = scatter.place_of(chunk)
+        if memory is not None:
+            scatter.put(chunk, verified(store, manifest, chunk, memory, bad), in_place=True)
+            return
+        if not hasattr(buffers, "memory"):
+            # Mapped, because direct I/O wants memory that starts on a page.
+            buffers.memory = np.frombuffer(mmap.mmap(-1, size), np.uint8)
+        scatter.put(chunk, verified(store, manifest, chunk, buffers.memory, bad))
+
+    for_each(load_one, manifest.chunks)
+    if bad:
+        packs = ", ".join(sorted({copy.pack for copy in bad}))
+        log.error("Read %s from second copies because these are damaged: %s", manifest.name, packs)
+    return Loaded(bad=bad, pieces=scatter.pieces)
+
+
+def verify(store: Store, manifest: Manifest, on_chunk: Callable[[int], object]) -> list[str]:
+    """Read every byte of every copy; returns the problems. `on_chunk` gets the bytes read."""
+    problems: list[str] = []
+
+    def check(chunk: Chunk) -> None:
+        memory = np.empty(chunk.span.length, np.uint8)
+        for number in range(len(chunk.copies)):
+            alone = Chunk(span=chunk.span, digest=chunk.digest, copies=chunk.copies[number:][:1])
+            try:
+                verified(store, manifest, alone, memory)
+            except CheckpointCorrupt as error:
+                problems.append(str(error))
+        on_chunk(chunk.span.length)
+
+    for_each(check, manifest.chunks)
+    return sorted(problems)
+
+
+def verified(
+    store: Store, manifest: Manifest, chunk: Chunk, memory: Bytes, bad: set[Copy] | None = None
+) -> Bytes:
+    """The bytes of a chunk, read into `memory`, from the first copy that verifies.
+
+    Copies that do not are put into `bad`, if it is given.
+    """
+    data = memory[: chunk.span.length]
+    reasons = []
+    bad = set() if bad is None else bad
+    for copy in chunk.copies:
+        try:
+            store.read_into(copy.pack, data.data, start=copy.offset)
+        except (NotFound, TooShort, Unreadable) as error:
+            reasons.append(str(error))
+            bad.add(copy)
+            continue
+        if manifest.hashing.digest(data) == chunk.digest:
+            return data
+        bad.add(copy)
+        reasons.append(f"{copy.pack!r} has different bytes at {copy.offset} than were written.")
+    raise CheckpointCorrupt(f"{manifest.name!r} cannot be read back: {' '.join(reasons)}")
+
+
+def for_each(work: Callable[[T], object], chunks: Sequence[T]) -> None:
+    """Do the work in a few threads; the first error ends it."""
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="outlast-load") as pool:
+        futures = [pool.submit(work, chunk) for chunk in chunks]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _check_targets(manifest: Manifest, targets: Sequence[Sequence[Bytes]]) -> None:
+    """An array that is larger than what was saved would keep bytes that were never restored."""
+    for leaf, held in zip(manifest.leaves, targets, strict=True):
+        for target in held:
+            if len(target) != leaf.nbytes:
+                raise CheckpointCorrupt(
+                    f"{manifest.name!r} has {leaf.nbytes} bytes for {leaf.path!r}, "
+                    f"but the array there has {len(target)}."
+                )
+
+
+class _Scatter:
+    """Which leaves a chunk's bytes belong to."""
+
+    def __init__(
+        self, places: Sequence[Span], targets: Sequence[Sequence[Bytes]], hashing: Hashing
+    ) -> None:
+        held = [(place, index) for index, place in enumerate(places) if place.length]
+        self._held = sorted(held, key=lambda item: item[0].start)
+        self._starts = [place.start for place, _ in self._held]
+        self._targets = targets
+        self._hashing = hashing
+        self.pieces: dict[int, list[Piece]] = {index: [] for _, index in held}
+
+    def place_of(self, chunk: Chunk) -> Bytes | None:
+        """The part of an array that the chunk fills alone; None if it has bytes of several."""
+        span = chunk.span
+        for place, index in self._overlapping(span):
+            if place.start <= span.start and span.end <= place.end and self._targets[index]:
+                return self._targets[index][0][span.start - place.start : span.end - place.start]
+        return None
+
+    def put(self, chunk: Chunk, data: Bytes, *, in_place: bool = False) -> None:
+        """Copy verified bytes to their arrays. `in_place`: the first of these has them already."""
+        span = chunk.span
+        for place, index in self._overlapping(span):
+            first, last = max(place.start, span.start), min(place.end, span.end)
+            part = data[first - span.start : last - span.start]
+            for target in self._targets[index][1 if in_place else 0 :]:
+                np.copyto(target[first - place.start : last - place.start], part)
+            # Small leaves share a chunk; a large one has its chunks for itself.
+            is_chunk = last - first == span.length
+            digest = chunk.digest if is_chunk else self._hashing.digest(part)
+            piece = Piece(start=first - place.start, length=last - first, digest=digest)
+            self.pieces[index].append(piece)
+
+    def _overlapping(self, span: Span) -> Iterator[tuple[Span, int]]:
+        at = max(0, bisect_right(self._starts, span.start) - 1)
+        while at < len(self._held) and self._held[at][0].start < span.end:
+            if self._held[at][0].end > span.start:
+                yield self._held[at]
+            at += 1

@@ -1,0 +1,1 @@
+"""What a run's store holds: its attempts, its checkpoints and their history."""

@@ -1,0 +1,1 @@
+"""One save: staging, packing, committing, and deleting what is no longer needed."""

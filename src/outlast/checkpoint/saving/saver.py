@@ -1,0 +1,335 @@
+"""One save after the other: stage in the loop's thread, write and commit in the background.
+
+The writer thread runs at low priority. If killed at any moment: the previous checkpoint stays the
+newest, and packs without a manifest are left for garbage collection.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from outlast._base.logs import get_logger
+from outlast.checkpoint.format.keys import saving_hashing
+from outlast.checkpoint.format.layout import Layout, lay_out
+from outlast.checkpoint.format.manifest import Manifest
+from outlast.checkpoint.ranks import Group, SingleProcess
+from outlast.checkpoint.runs.inventory import Retention
+from outlast.checkpoint.saving.committing import Committer
+from outlast.checkpoint.saving.garbage import GarbageCollector
+from outlast.checkpoint.saving.memory import is_lack_of_memory
+from outlast.checkpoint.saving.packing import PackWriter
+from outlast.checkpoint.saving.staging import StagingArea
+from outlast.checkpoint.saving.writing import SaveLimits, StagedState, StateWriter
+from outlast.checkpoint.state.tree import Tree, capture
+from outlast.checkpoint.threads import start_thread
+from outlast.storage import Limits, StorageError, Store, StoreFull
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SaveReport:
+    """A committed save: what it took and what it wrote.
+
+    `unchanged`: the user's state was identical to the previous save. `final`: it was made after a
+    notice.
+    """
+
+    manifest: Manifest
+    stall_seconds: float
+    durable_seconds: float
+    unchanged: bool
+    final: bool
+
+
+class Saver:
+    """Saves one state into one run.
+
+    `memory_bytes_max`, or else most of the free memory, bounds the staged copy: a larger state is
+    staged and written in parts, and the loop waits meanwhile.
+
+    Callbacks run in the writer thread. `after_commit` gets each committed save. `after_failure` is
+    called as soon as there is an error that `wait` will raise. When the store is full, an old
+    checkpoint may be deleted to make room: `after_giving_up` gets the step to save, the name of the
+    deleted manifest and the error.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        state: object,
+        attempt: int,
+        *,
+        retention: Retention,
+        memory_bytes_max: int | None,
+        may_pickle: Collection[str],
+        run_id: str | None = None,
+        group: Group | None = None,
+        after_commit: Callable[[SaveReport], object],
+        after_failure: Callable[[], object],
+        after_giving_up: Callable[[int, str, StorageError], object],
+    ) -> None:
+        self._state = state
+        self._may_pickle = may_pickle
+        self._after_commit = after_commit
+        self._after_failure = after_failure
+        self._after_giving_up = after_giving_up
+        self._layout = lay_out(())
+        self._limits = SaveLimits()
+        self._staging = StagingArea(memory_bytes_max)
+        # Read once, so that a manifest and its chunks have the same key if the key file changes.
+        hashing = saving_hashing()
+        self._packs = PackWriter(store, attempt, hashing)
+        self._writer = StateWriter(self._staging.buffer, self._packs, self._limits)
+        self._collector = GarbageCollector(
+            store, retention, attempt, stop=lambda: self._limits.hurried
+        )
+        self._committer = Committer(
+            store,
+            attempt,
+            group=group or SingleProcess(),
+            hashing=hashing,
+            run_id=run_id,
+            packs=self._packs,
+            collector=self._collector,
+            limits=self._limits,
+        )
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._settled = threading.Event()
+        self._settled.set()
+        self.pending_step: int | None = None
+        """The step whose state is staged but not yet durable."""
+        self.committed_step = 0
+        """The newest step whose state is durable; 0 without one."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being written in the background."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def is_warming(self) -> bool:
+        """Whether memory for the next save is still being made ready."""
+        return self._staging.is_warming
+
+    def start_from(self, manifest: Manifest) -> None:
+        """Continue after the checkpoint that was resumed from: the store has its chunks."""
+        self._packs.assume_stored(manifest.chunks)
+        self._committer.start_from(manifest)
+        self._collector.resumed = manifest.order
+        self.committed_step = manifest.step
+
+    def discard(self, names: Sequence[str]) -> None:
+        """Delete objects that are no longer needed, in the background."""
+        self._collector.collect(obsolete=names)
+
+    def hurry(self, limits: Callable[[], Limits]) -> None:
+        """From now on, ask `limits` before each call to the store, and skip all housekeeping."""
+        self._limits.hurry(limits)
+
+    def look_for_newer(self) -> None:
+        """Check in the background whether a newer attempt has started; if so, `wait` raises."""
+        if not self.busy:
+            with _skipped_without_memory():
+                self._start(self._committer.check_fence)
+
+    def size_now(self) -> int:
+        """The maximum number of bytes that a save would write."""
+        return sum(leaf.nbytes for leaf in self._capture().leaves)
+
+    def warm_up(self) -> None:
+        """Prepare memory for the current state in the background, so that no save waits for it."""
+        self._staging.stop_warming()
+        if self.busy:
+            return
+        size = self._laid_out(self._capture()).size_bytes
+        with _skipped_without_memory():
+            # At low priority, it would not be done before the first save on a busy machine, and
+            # the loop would wait for longer than this takes from it now.
+            self._staging.warm_up(size, partial(self._start_thread, low_priority=False))
+
+    def save(self, step: int) -> float:
+        """Stage the state and have it written; returns for how many seconds the loop waited.
+
+        Waits for an earlier save that is still being written, and raises its error.
+        """
+        self.wait()
+        self._staging.stop_warming()
+        if step < self.committed_step:
+            raise ValueError(
+                f"Cannot save step {step}: step {self.committed_step} is already saved."
+            )
+        started = time.monotonic()
+        staged = self._stage(step, started)
+        self.pending_step = step
+        self._settled.clear()
+        if staged.wave_bytes_max is None:
+            self._start(lambda: self._save_staged(staged))
+            return staged.stall_seconds
+        try:
+            self._save_staged(staged)
+        finally:
+            self._settle()
+        return time.monotonic() - started
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until nothing is in progress, and raise its error; False on a timeout."""
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
+            if self._thread.is_alive():
+                return False
+            self._thread = None
+        self._raise_error()
+        return True
+
+    def wait_durable(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the staged state is durable, and raise its error; False on a timeout."""
+        if not self._settled.wait(timeout_seconds):
+            return False
+        self._raise_error()
+        return True
+
+    def close(self) -> None:
+        """Release threads and memory, after a write in progress has ended."""
+        self._staging.stop_warming()
+        if self._thread is not None:
+            self._thread.join()
+        self._collector.wait()
+        self._staging.close()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def _capture(self) -> Tree:
+        return capture(self._state, may_pickle=self._may_pickle)
+
+    def _laid_out(self, tree: Tree) -> Layout:
+        sizes = [leaf.nbytes for leaf in tree.leaves]
+        if sizes != [place.length for place in self._layout.places]:
+            self._layout = lay_out(sizes)
+        return self._layout
+
+    def _stage(self, step: int, started: float) -> StagedState:
+        """Copy the state, if it fits into memory."""
+        tree = self._capture()
+        layout = self._laid_out(tree)
+        bound = self._staging.obtain(layout)
+        fits = layout.size_bytes <= bound
+        if fits:
+            leaves = list(zip(tree.leaves, layout.places, strict=True))
+            self._staging.buffer.fill(leaves, layout.size_bytes)
+        return StagedState(
+            step=step,
+            tree=tree,
+            layout=layout,
+            stall_seconds=time.monotonic() - started,
+            started=started,
+            wave_bytes_max=None if fits else bound,
+        )
+
+    def _start(self, work: Callable[[], object]) -> None:
+        self._thread = self._start_thread(work, "outlast-saver", finish=self._settle)
+
+    def _settle(self) -> None:
+        self.pending_step = None
+        self._settled.set()
+
+    def _start_thread(
+        self,
+        work: Callable[[], object],
+        name: str,
+        *,
+        finish: Callable[[], object] = lambda: None,
+        low_priority: bool = True,
+    ) -> threading.Thread:
+        """Work in a thread. An error is kept for `wait`."""
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self._error = error
+                self._after_failure()
+            finally:
+                finish()
+
+        try:
+            return start_thread(run, name, low_priority=low_priority)
+        except BaseException:
+            finish()
+            raise
+
+    def _save_staged(self, staged: StagedState) -> None:
+        try:
+            manifest = self._write_and_commit(staged)
+        except StoreFull as error:
+            if not self._make_room(staged.step, error):
+                raise
+            manifest = self._write_and_commit(staged)
+        self.pending_step, self.committed_step = None, staged.step
+        self._after_commit(
+            SaveReport(
+                manifest=manifest,
+                stall_seconds=staged.stall_seconds,
+                durable_seconds=time.monotonic() - staged.started,
+                unchanged=self._writer.is_unchanged(staged, manifest),
+                final=self._limits.hurried,
+            )
+        )
+        self._settled.set()
+        in_waves = staged.wave_bytes_max is not None
+        self._committer.clean_up(manifest, self._writer, in_waves=in_waves)
+
+    def _write_and_commit(self, staged: StagedState) -> Manifest:
+        """Two steps: nothing is visible until everything is written."""
+        try:
+            packed = self._writer.write(staged)
+            return self._committer.commit(staged, packed)
+        except Exception:
+            if not self._limits.hurried:
+                # Part of a state would only use up space that the next save needs.
+                self._packs.discard()
+            raise
+
+    def _make_room(self, step: int, error: StoreFull) -> bool:
+        """Delete the oldest checkpoint for a newer one; False if none can be spared.
+
+        If killed: the newest checkpoint that reads back still exists.
+        """
+        self._packs.discard()
+        self._committer.check_fence()
+        deleted = self._collector.deleted
+        self._collector.wait()
+        if self._collector.deleted > deleted:
+            # Either this was enough, or the next save makes more room.
+            return True
+        name = self._collector.delete_oldest(self._packs.packs)
+        if name is None:
+            return False
+        log.warning(
+            "No space for the checkpoint of step %d, so the oldest checkpoint was deleted: %s. "
+            "Saving step %d again. Free some space, or lower keep_last. %s",
+            step,
+            name,
+            step,
+            error,
+        )
+        self._after_giving_up(step, name, error)
+        return True
+
+
+@contextlib.contextmanager
+def _skipped_without_memory() -> Iterator[None]:
+    """For background work that can be skipped if no thread can be started."""
+    try:
+        yield
+    except Exception as error:
+        if not is_lack_of_memory(error):
+            raise
+        log.debug("A background task was skipped: %s", error)

@@ -1,0 +1,145 @@
+"""Start an attempt: claim its number, learn from earlier attempts, and restore the state.
+
+If killed: the number stays taken, and the next attempt starts in the same way.
+"""
+
+import os
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from outlast._base.logs import get_logger
+from outlast.checkpoint.errors import CheckpointsMissing
+from outlast.checkpoint.format.manifest import MANIFESTS, PACKS, attempt_of_pack
+from outlast.checkpoint.restoring.resume import Resumption, resume_newest
+from outlast.checkpoint.runs import fence
+from outlast.checkpoint.runs.catalog import has_committed, refuse_without_key
+from outlast.checkpoint.runs.history import History, read_history
+from outlast.checkpoint.state.tree import Tree
+from outlast.errors import OutlastError
+from outlast.journal import events
+from outlast.journal.writer import JournalWriter
+from outlast.storage import Store
+
+log = get_logger(__name__)
+
+# A listing can miss a manifest that another live attempt replaces at that moment.
+_LISTINGS = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StartedAttempt:
+    """An attempt that has claimed its number. `resumption` is None at step 0.
+
+    `history` has the statistics of earlier attempts; `outdated` names attempt files to delete.
+    """
+
+    attempt: int
+    journal: JournalWriter
+    history: History
+    resumption: Resumption | None
+    outdated: list[str]
+
+
+def start_attempt(
+    store: Store,
+    state: object,
+    *,
+    fresh: Tree,
+    may_pickle: Collection[str],
+    compares: bool,
+) -> StartedAttempt:
+    """Claim the next attempt and fill the state from the newest checkpoint that verifies."""
+    refuse_without_key(store)
+    listed = fence.numbers(store)
+    newest = max(listed, default=0)
+    facts, history = _learn(store, newest)
+    attempt = fence.claim(store, after=newest, facts=facts)
+    journal = JournalWriter(store, attempt)
+    journal.record(
+        events.AttemptStarted(
+            at=events.utc_now(), attempt=attempt, host=socket.gethostname(), pid=os.getpid()
+        )
+    )
+    try:
+        resumption = _resume(
+            store, state, fresh, may_pickle, compares=compares, has_saved=history.has_saved
+        )
+    except BaseException as error:
+        what = f"{type(error).__name__}: {error}"
+        journal.record(events.Failed(at=events.utc_now(), step=0, error=what))
+        journal.close()
+        raise
+    if resumption is not None:
+        journal.record(_resumed(resumption))
+    return StartedAttempt(
+        attempt=attempt,
+        journal=journal,
+        history=history,
+        resumption=resumption,
+        outdated=fence.outdated(listed),
+    )
+
+
+def _learn(store: Store, newest: int) -> tuple[dict[str, object], History]:
+    """What the new attempt should store about earlier ones, and their statistics.
+
+    An unreadable journal does not stop a run.
+    """
+    try:
+        settled, history = read_history(store, newest)
+    except OutlastError as error:
+        log.warning("The journal could not be read: %s", error)
+        return {}, History()
+    return settled.to_facts(), history
+
+
+def _resume(
+    store: Store,
+    state: object,
+    fresh: Tree,
+    may_pickle: Collection[str],
+    *,
+    compares: bool,
+    has_saved: bool,
+) -> Resumption | None:
+    for _ in range(_LISTINGS):
+        found = resume_newest(store, state, fresh=fresh, may_pickle=may_pickle, compares=compares)
+        if found is not None:
+            return found
+        if not (has_saved or has_committed(store)):
+            _warn_of_orphans(store)
+            return None
+    attempts, packs = (len(store.list(folder)) for folder in ("attempts/", PACKS))
+    raise CheckpointsMissing(
+        f"The run in {store.url} has saved checkpoints before, but {MANIFESTS} is empty. "
+        f"Still present: {attempts} files in attempts/ and {packs} in {PACKS}.",
+        hint=f"Restore {MANIFESTS} and {PACKS} to continue. To start over from step 0, use "
+        f"another URL, or delete everything in {store.url}.",
+    )
+
+
+def _warn_of_orphans(store: Store) -> None:
+    """Warn about a start from step 0 next to packs: the checkpoints may have been lost."""
+    packs = sum(attempt_of_pack(entry.name) is not None for entry in store.list(PACKS))
+    if packs:
+        log.warning(
+            "Starting from step 0, although %s contains packs from earlier attempts (%d). This is "
+            "expected if they were killed before their first save completed. If this run had "
+            "checkpoints, stop it now and restore %s, because new saves delete old packs.",
+            store.url,
+            packs,
+            MANIFESTS,
+        )
+
+
+def _resumed(found: Resumption) -> events.Resumed:
+    return events.Resumed(
+        at=events.utc_now(),
+        step=found.manifest.step,
+        seconds=found.seconds,
+        bytes_read=found.manifest.size_bytes,
+        passed_over=tuple(
+            events.PassedOver(checkpoint=name, reason=reason) for name, reason in found.passed_over
+        ),
+    )

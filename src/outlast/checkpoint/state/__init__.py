@@ -1,0 +1,1 @@
+"""The live state, captured as a tree of nodes and arrays."""

@@ -1,0 +1,86 @@
+"""The global random generators, which every checkpoint includes automatically.
+
+Those of Python, NumPy, torch and CUDA. With JAX, the keys are in the program's own state. A
+generator that the program creates is saved with the part of the state that holds it.
+"""
+
+import random
+import sys
+from typing import Any
+
+from outlast.checkpoint.state.values import value
+
+
+def generators() -> value:
+    """The generators that the program has loaded, as a part of the state."""
+    return value(random_states, _set)
+
+
+def as_value(thing: object) -> value | None:
+    """What can be saved through functions: a `value`, or a generator that the program created."""
+    if isinstance(thing, value):
+        return thing
+    # The system's generator has no state that could be saved.
+    if isinstance(thing, random.Random) and not isinstance(thing, random.SystemRandom):
+        return value(thing.getstate, thing.setstate)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and isinstance(thing, numpy.random.RandomState):
+        legacy: Any = thing
+        return value(lambda: legacy.get_state(legacy=False), lambda state: legacy.set_state(state))
+    if numpy is not None and isinstance(thing, numpy.random.Generator):
+        return _bits(thing.bit_generator)
+    if numpy is not None and isinstance(thing, numpy.random.BitGenerator):
+        return _bits(thing)
+    if torch is not None and isinstance(thing, torch.Generator):
+        return value(thing.get_state, thing.set_state)
+    return None
+
+
+def bits_of(thing: object) -> object | None:
+    """What a NumPy generator draws its bits from. Two generators may draw from the same."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return None
+    if isinstance(thing, numpy.random.Generator):
+        found: object = thing.bit_generator
+        return found
+    if isinstance(thing, numpy.random.RandomState):
+        return getattr(thing, "_bit_generator", None)
+    return thing if isinstance(thing, numpy.random.BitGenerator) else None
+
+
+def _bits(bits: Any) -> value:
+    """NumPy's generators. How many children one has spawned cannot be set, only compared."""
+
+    def get() -> dict[str, Any]:
+        spawned = getattr(bits.seed_seq, "n_children_spawned", None)
+        return {"bits": bits.state, "spawned": spawned}
+
+    def set_(saved: dict[str, Any]) -> None:
+        # Earlier versions saved the bits alone.
+        bits.state = saved.get("bits", saved)
+
+    return value(get, set_)
+
+
+def random_states() -> dict[str, object]:
+    """The states of the global generators, by library."""
+    states: dict[str, object] = {"python": random.getstate()}
+    if (numpy := sys.modules.get("numpy")) is not None:
+        states["numpy"] = numpy.random.get_state(legacy=False)
+    if (torch := sys.modules.get("torch")) is not None:
+        states["torch"] = torch.get_rng_state()
+        if torch.cuda.is_initialized():
+            states["cuda"] = torch.cuda.get_rng_state_all()
+    return states
+
+
+def _set(states: Any) -> None:
+    random.setstate(states["python"])
+    if "numpy" in states:
+        sys.modules["numpy"].random.set_state(states["numpy"])
+    if "torch" in states:
+        torch = sys.modules["torch"]
+        torch.set_rng_state(states["torch"])
+        if "cuda" in states and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(states["cuda"])

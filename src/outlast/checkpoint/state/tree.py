@@ -1,0 +1,283 @@
+"""Capture a state as a tree of JSON nodes (see `nodes.py`) with the arrays taken out.
+
+Pure: reads the state, copies no array.
+"""
+
+import base64
+import pickle
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from outlast.checkpoint.errors import UnsupportedState
+from outlast.checkpoint.state.arrays import Library, library_of
+from outlast.checkpoint.state.nodes import (
+    SHARED_BITS,
+    Node,
+    is_json,
+    kind_of,
+    opened,
+    path_of,
+    scalar,
+    unsupported,
+)
+from outlast.checkpoint.state.randomness import as_value, bits_of
+from outlast.checkpoint.state.traits import Traits, container_traits, own_attributes
+
+DEPTH_MAX = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaf:
+    """An array of the state: its path, what it is, and the array itself.
+
+    `is_writable`: it has memory that could be changed, so it matters who shares it.
+    """
+
+    path: str
+    library: Library
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    is_writable: bool
+    array: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tree:
+    """A state, taken apart. Tied arrays are one leaf."""
+
+    root: Node
+    leaves: tuple[Leaf, ...]
+    attribute_objects: frozenset[int] = frozenset()
+    """Objects whose state_dict is made of their attributes, by their number among the shared."""
+
+    def without_arrays(self) -> "Tree":
+        """The same tree, which keeps no array alive."""
+        return replace(self, leaves=tuple(replace(leaf, array=None) for leaf in self.leaves))
+
+
+def capture(state: object, *, may_pickle: Collection[str] = ()) -> Tree:
+    """Take a state apart. Raises `UnsupportedState` with the path of what cannot be written."""
+    capturing = _Capture(may_pickle)
+    root = capturing.node(state, "")
+    capturing.mark_memory()
+    return Tree(
+        root=root,
+        leaves=tuple(capturing.leaves),
+        attribute_objects=frozenset(capturing.attribute_objects),
+    )
+
+
+def has_state_dict(thing: object) -> bool:
+    # A class has the functions too, but no state.
+    return not isinstance(thing, type) and (
+        callable(getattr(thing, "state_dict", None))
+        and callable(getattr(thing, "load_state_dict", None))
+    )
+
+
+class _Capture:
+    def __init__(self, may_pickle: Collection[str]) -> None:
+        self.leaves: list[Leaf] = []
+        self._may_pickle = may_pickle
+        self._index: dict[object, int] = {}
+        self._nodes: list[list[dict[str, Any]]] = []
+        self._extents: list[tuple[str, int, int] | None] = []
+        # The things themselves are kept, because the id of a deleted object can be reused.
+        self._seen: dict[int, tuple[int, object]] = {}
+        self._open: set[int] = set()
+        self._bits: dict[int, tuple[str, object]] = {}
+        self.attribute_objects: set[int] = set()
+
+    def node(self, thing: object, path: str, depth: int = 0) -> Node:
+        if depth > DEPTH_MAX:
+            raise UnsupportedState(
+                f"The state is nested deeper than {DEPTH_MAX} levels at {path[:200]!r}.",
+                hint="Flatten it, or save only the parts that are needed.",
+            )
+        if path in self._may_pickle:
+            return {"p": _pickled(thing, path)}
+        if is_json(thing):
+            return thing
+        if (library := library_of(thing)) is not None:
+            return self._array(library, thing, path)
+        if isinstance(thing, tuple | frozenset) or not self._can_be_shared(thing):
+            return self._part(thing, path, depth)
+        if id(thing) in self._open:
+            raise UnsupportedState(
+                f"The state holds a {type(thing).__qualname__} at {path[:200]!r} that contains "
+                "itself.",
+                hint="Remove the circular reference.",
+            )
+        if id(thing) in self._seen:
+            return {"r": self._seen[id(thing)][0]}
+        self._seen[id(thing)] = (len(self._seen), thing)
+        self._open.add(id(thing))
+        found = self._part(thing, path, depth)
+        self._open.discard(id(thing))
+        return found
+
+    def _can_be_shared(self, thing: object) -> bool:
+        return (
+            isinstance(thing, Mapping | list | set)
+            or type(thing) is bytearray
+            or has_state_dict(thing)
+            or as_value(thing) is not None
+        )
+
+    def _part(self, thing: object, path: str, depth: int) -> Node:
+        if (found := as_value(thing)) is not None:
+            return {"v": self.node(self._with_sharing(thing, found.get(), path), path, depth + 1)}
+        if has_state_dict(thing):
+            return self._object(thing, path, depth)
+        if not _is_container(thing):
+            return scalar(thing, path)
+        traits = container_traits(thing) | _attributes(thing, path)
+        node = self._container(thing, path, depth)
+        return {"y": [traits, node]} if traits else node
+
+    def _object(self, thing: Any, path: str, depth: int) -> Node:
+        number = self._seen[id(thing)][0]
+        state = thing.state_dict()
+        if isinstance(state, Mapping) and state.keys() <= getattr(thing, "__dict__", {}).keys():
+            self.attribute_objects.add(number)
+        node = self.node(state, path, depth + 1)
+        if not is_module(thing):
+            return {"o": node}
+        traits, inner = opened(node)
+        frozen = [name for name, one in thing.named_parameters() if not one.requires_grad]
+        if frozen and kind_of(inner) == "d":
+            node = {"y": [traits | {"frozen": frozen}, inner]}
+        return {"m": node}
+
+    def _with_sharing(self, thing: object, state: object, path: str) -> object:
+        """Note which earlier generator draws from the same bits, as two of NumPy's can."""
+        bits = bits_of(thing)
+        if bits is None or not isinstance(state, dict):
+            return state
+        if id(bits) in self._bits:
+            return state | {SHARED_BITS: self._bits[id(bits)][0]}
+        self._bits[id(bits)] = (path, bits)
+        return state
+
+    def _container(self, thing: object, path: str, depth: int) -> Node:
+        if isinstance(thing, Mapping):
+            return {
+                "d": [
+                    [self._key(key, path), self.node(item, path_of(path, key), depth + 1)]
+                    for key, item in thing.items()
+                ]
+            }
+        if isinstance(thing, set | frozenset):
+            # Sorted, because the order of a set differs from one process to the next.
+            items = sorted((self._key(item, path) for item in thing), key=repr)
+            return {"s" if isinstance(thing, set) else "fs": items}
+        assert isinstance(thing, list | tuple)
+        items = [
+            self.node(item, path_of(path, number), depth + 1) for number, item in enumerate(thing)
+        ]
+        return {"t" if isinstance(thing, tuple) else "l": items}
+
+    def _key(self, key: object, path: str) -> Node:
+        if type(key) is tuple:
+            return {"t": [self._key(item, path) for item in key]}
+        if isinstance(key, tuple):
+            kind = type(key)
+            raise unsupported(path, f"a {kind.__module__}.{kind.__qualname__} as a key or in a set")
+        return scalar(key, path)
+
+    def _array(self, library: Library, array: Any, path: str) -> Node:
+        try:
+            info = library.describe(array)
+        except (ValueError, RuntimeError) as error:
+            raise unsupported(path, str(error)) from error
+        index = self._index.get(info.identity)
+        if index is None:
+            index = self._index[info.identity] = len(self.leaves)
+            self._nodes.append([])
+            self._extents.append(info.extent)
+            self.leaves.append(
+                Leaf(
+                    path=path,
+                    library=library,
+                    dtype=info.dtype,
+                    shape=info.shape,
+                    nbytes=info.nbytes,
+                    is_writable=info.extent is not None,
+                    array=array,
+                )
+            )
+        traits = info.traits
+        node: dict[str, Any] = {"y": [traits, {"a": index}]} if traits else {"a": index}
+        self._nodes[index].append(node)
+        return node
+
+    def mark_memory(self) -> None:
+        """Note in their traits which arrays share one piece of memory, and where."""
+        for group in _overlapping(self._extents):
+            # The largest, because the others are views of it, as a rule.
+            _, _, base = max((end - start, -index, index) for start, end, index in group)
+            base_start = next(start for start, _, index in group if index == base)
+            for start, _, index in group:
+                if index != base:
+                    self._mark(index, [self.leaves[base].path, start - base_start])
+
+    def _mark(self, index: int, memory: list[Any]) -> None:
+        for node in self._nodes[index]:
+            if "y" in node:
+                node["y"][0]["memory"] = memory
+            else:
+                node["y"] = [{"memory": memory}, {"a": node.pop("a")}]
+
+
+def _overlapping(
+    extents: Collection[tuple[str, int, int] | None],
+) -> Iterator[list[tuple[int, int, int]]]:
+    """The groups of arrays that share memory, as start, end and index of each."""
+    in_order = sorted(
+        (*extent, index) for index, extent in enumerate(extents) if extent is not None
+    )
+    group: list[tuple[int, int, int]] = []
+    group_end: tuple[str, int] = ("", 0)
+    for device, start, end, index in in_order:
+        if group and (device != group_end[0] or start >= group_end[1]):
+            if len(group) > 1:
+                yield group
+            group = []
+        group_end = (device, max(end, group_end[1]) if group else end)
+        group.append((start, end, index))
+    if len(group) > 1:
+        yield group
+
+
+def _attributes(thing: object, path: str) -> Traits:
+    """The plain attributes of a container. Raises `UnsupportedState` for others that are public."""
+    found: dict[str, Node] = {}
+    for name, item in own_attributes(thing).items():
+        if is_json(item) or type(item) in (float, bytes):
+            found[name] = scalar(item, path)
+        elif not name.startswith("_"):
+            raise UnsupportedState(
+                f"The {type(thing).__qualname__} at {path!r} has the attribute {name!r}, which is "
+                f"a {type(item).__qualname__} and is not saved with its items.",
+                hint="Store it as an item, or in a part of the state of its own.",
+            )
+    return {"attributes": found} if found else {}
+
+
+def _pickled(thing: object, path: str) -> str:
+    try:
+        return base64.b64encode(pickle.dumps(thing)).decode()
+    except Exception as error:  # a pickle calls code of the object's own, which may raise anything
+        raise unsupported(path, f"an object that cannot be pickled either ({error})") from error
+
+
+def is_module(thing: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.nn.Module)
+
+
+def _is_container(thing: object) -> bool:
+    return isinstance(thing, Mapping | list | tuple | set | frozenset)

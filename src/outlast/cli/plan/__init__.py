@@ -1,0 +1,1 @@
+"""Commands that plan capacity and cost."""

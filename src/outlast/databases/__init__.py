@@ -1,0 +1,1 @@
+"""SQLite and PostgreSQL access, shared by queues and sinks."""

@@ -1,0 +1,1 @@
+"""The demo: train a small network and score images with it, with evictions."""

@@ -1,1 +1,0 @@
-"""Writes small projects that survive evictions as they are, to be changed into one's own."""

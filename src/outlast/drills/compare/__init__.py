@@ -1,0 +1,1 @@
+"""Compares the output files of two runs by content."""

@@ -1,0 +1,1 @@
+"""Turns what a drill observed into checks, a verdict and a report."""

@@ -1,0 +1,1 @@
+"""Shows a drill while it runs."""

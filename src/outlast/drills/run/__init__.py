@@ -1,0 +1,1 @@
+"""Runs the command on simulated nodes and evicts it on schedule."""

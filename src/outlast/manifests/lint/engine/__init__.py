@@ -1,0 +1,1 @@
+"""The lint engine: finds and reads files, runs rules, applies suppressions and fixes."""

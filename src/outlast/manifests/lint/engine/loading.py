@@ -1,0 +1,184 @@
+"""Turn the bytes of a file into objects and node pools, or into what is wrong with the text.
+
+Templates that only become YAML when a tool fills them in (Helm, Jinja) are skipped with a notice.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from outlast.manifests.lint.engine.files import (
+    SCRIPT_ENDINGS,
+    TERRAFORM_ENDINGS,
+    InputFile,
+    is_kustomization,
+)
+from outlast.manifests.lint.kubernetes.review import FileFormat, LoadedFile
+from outlast.manifests.lint.pools.exports import is_workload, read_export, read_nodes, read_workload
+from outlast.manifests.lint.pools.model import ClusterCapacity, joined
+from outlast.manifests.lint.view import KubernetesObject
+from outlast.yamltext.nodes import Map, Seq
+from outlast.yamltext.reading import BrokenDocument, Reading, read
+from outlast.yamltext.source import Source, decode
+
+_HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities|Files)\b|include\s)")
+_PATCH_MARK = "$patch"
+_PATCH_KEYS = ("patches", "patchesStrategicMerge", "patchesJson6902")
+# A patch that no Kustomization here refers to is recognized by its file name.
+_PATCH_NAME = re.compile(r"(?:^|[/_.-])patch(?:es)?(?:[/_.-])")
+
+
+def load(found: InputFile) -> LoadedFile:
+    """The content of one file. Never raises for the content."""
+    source, wrong = decode(found.data, name=found.name, path=found.path)
+    if wrong is not None:
+        reason = f"this is not valid {source.encoding.upper()} text"
+        return LoadedFile(source=source, broken=(BrokenDocument(offset=wrong, reason=reason),))
+    if _is_script(source):
+        # Imported here because most lints have no script.
+        from outlast.manifests.lint.pools.gcloud import read_script
+
+        return LoadedFile(source=source, format=FileFormat.SCRIPT, capacity=read_script(source))
+    if found.path is not None and found.path.suffix in TERRAFORM_ENDINGS:
+        return LoadedFile(source=source, format=FileFormat.TERRAFORM)
+    if _is_helm(source):
+        return LoadedFile(
+            source=source, notice=f"{source.name}: skipped, because it is a Helm template."
+        )
+    reading = read(source.text)
+    broken = [one for one in reading.broken if not _is_template_at(source, one)]
+    file = _sorted_out(source, reading)
+    if len(broken) == len(reading.broken):
+        return file
+    notice = f"{source.name}: skipped a document that is a YAML template."
+    return replace(file, broken=tuple(broken), notice=notice)
+
+
+def with_patches(files: Iterable[LoadedFile], neighbors: Iterable[LoadedFile]) -> list[LoadedFile]:
+    """The files, with objects marked that Kustomize merges into others or completes.
+
+    `neighbors` are Kustomizations that are not linted themselves, but describe the other files.
+    """
+    listed = list(files)
+    bases: set[Path] = set()
+    patches: set[Path] = set()
+    for file in (*listed, *neighbors):
+        if file.kustomization is not None and file.source.path is not None:
+            folder = file.source.path.parent
+            bases |= set(_named(file.kustomization, folder, "resources", "bases"))
+            patches |= set(_named(file.kustomization, folder, *_PATCH_KEYS))
+    return [_marked(file, bases, patches) for file in listed]
+
+
+def _marked(file: LoadedFile, bases: set[Path], patches: set[Path]) -> LoadedFile:
+    path = file.source.path
+    if path is None:
+        return file
+    real = path.resolve()
+    is_patch = real in patches or bool(_PATCH_NAME.search("/".join(path.parts[-2:])))
+    if not is_patch and real not in bases:
+        return file
+    marked = (
+        KubernetesObject(one.source, one.data, is_patch=is_patch or one.is_patch, is_base=True)
+        for one in file.manifests
+    )
+    return replace(file, manifests=tuple(marked))
+
+
+def _is_script(source: Source) -> bool:
+    if source.path is not None and source.path.suffix in SCRIPT_ENDINGS:
+        return True
+    return source.text.startswith("#!") or source.text.lstrip().startswith("gcloud ")
+
+
+def _is_helm(source: Source) -> bool:
+    if "{{" not in source.text:
+        return False
+    if source.path is not None and "templates" in source.path.parts:
+        chart = source.path.absolute().parent
+        while chart.name != "templates" and chart != chart.parent:
+            chart = chart.parent
+        if (chart.parent / "Chart.yaml").is_file():
+            return True
+    lines = (line for line in source.text.splitlines() if not line.lstrip().startswith("#"))
+    return any("{{" in line and _HELM.search(line) for line in lines)
+
+
+def _is_template_at(source: Source, broken: BrokenDocument) -> bool:
+    """Whether a placeholder on this line or the one before made the YAML invalid."""
+    line, _ = source.position(broken.offset)
+    near = [source.line_text(number) for number in (line - 1, line) if number >= 1]
+    return any("{{" in text or "{%" in text for text in near)
+
+
+def _sorted_out(source: Source, reading: Reading) -> LoadedFile:
+    manifests: list[KubernetesObject] = []
+    capacities: list[ClusterCapacity] = []
+    nodes: list[Map] = []
+    kustomization = notice = None
+    for document in reading.documents:
+        for item in _items(document):
+            if isinstance(item, Map) and item.get("kind") == "Node" and "spec" in item:
+                nodes.append(item)
+            elif isinstance(item, Map) and _is_kustomization(source, item):
+                kustomization = item
+            elif _is_object(item):
+                manifests.append(KubernetesObject(source, item, is_patch=_PATCH_MARK in item))
+            elif is_workload(item):
+                capacity, notice = read_workload(source, item)
+                capacities.append(capacity)
+            else:
+                capacities.append(read_export(source, item) or ClusterCapacity())
+    if nodes:
+        capacities.append(read_nodes(source, nodes))
+    return LoadedFile(
+        source=source,
+        reading=reading,
+        manifests=tuple(manifests),
+        broken=tuple(reading.broken),
+        capacity=joined(capacities),
+        kustomization=kustomization,
+        notice=notice,
+    )
+
+
+def _items(document: Any) -> Iterator[Any]:
+    """The objects in a document: the document itself, or the items of a List."""
+    if (
+        isinstance(document, Map)
+        and str(document.get("kind")).endswith("List")
+        and isinstance(document.get("items"), Seq)
+    ):
+        yield from document["items"]
+    else:
+        yield document
+
+
+def _is_object(item: Any) -> bool:
+    """Whether it is meant to be an object, even if parts are missing."""
+    if not isinstance(item, Map):
+        return False
+    has_kind, has_version = (isinstance(item.get(key), str) for key in ("kind", "apiVersion"))
+    return (has_kind and has_version) or (
+        (has_kind or has_version) and isinstance(item.get("metadata"), Map)
+    )
+
+
+def _is_kustomization(source: Source, item: Map) -> bool:
+    version = str(item.get("apiVersion"))
+    return version.startswith("kustomize.config.k8s.io/") or (
+        is_kustomization(source.path) and "kind" not in item
+    )
+
+
+def _named(kustomization: Map, folder: Path, *keys: str) -> Iterator[Path]:
+    """The files that a Kustomization lists under these keys."""
+    for key in keys:
+        listed = kustomization.get(key)
+        for entry in listed if isinstance(listed, Seq) else ():
+            path = entry.get("path") if isinstance(entry, Map) else entry
+            # A string of several lines is an inline patch.
+            if isinstance(path, str) and "\n" not in path and "\0" not in path and path:
+                yield (folder / path).resolve()

@@ -1,0 +1,1 @@
+"""What rules know about Kubernetes and GKE objects."""

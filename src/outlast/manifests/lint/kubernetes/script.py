@@ -1,0 +1,128 @@
+"""The shell script that a container runs, as in `sh -c "..."`, split into commands.
+
+Pure, and only as far as rules need it: what runs, in which order, and in which context. Control
+words (`if`, `do`, `!`) are removed from the command that they precede.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from outlast.manifests.conventions import SHELLS
+from outlast.manifests.lint.pools.shell import ShellWord, commands
+from outlast.manifests.lint.view import ObjectView
+from outlast.yamltext.nodes import Path
+
+_LEADS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "time", "!", "{"))
+_LOOPS = frozenset(("while", "until", "for", "do"))
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+# `2>&1` does not start a background command.
+_REDIRECTION = re.compile(r"[<>]&[\w-]*|&>>?")
+_SLEEP = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShellCall:
+    """A simple command in a script: the program with its arguments.
+
+    `start` is the offset of the program's name, `end` the end of its last word. `is_led`: preceded
+    by a control word. `is_given`: preceded by an assignment for this command only.
+    """
+
+    words: tuple[str, ...]
+    start: int
+    end: int
+    is_led: bool
+    is_given: bool
+
+    @property
+    def program(self) -> str:
+        return self.words[0].rpartition("/")[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShellScript:
+    """The script given to a shell. `at` is its path in the view with the command."""
+
+    shell: str
+    text: str
+    at: Path
+
+    @cached_property
+    def calls(self) -> tuple[ShellCall, ...]:
+        return tuple(_calls(self.text))
+
+    @cached_property
+    def has_loop(self) -> bool:
+        return any(word.text in _LOOPS for words in _commands(self.text) for word in words)
+
+    def after(self, call: ShellCall) -> str:
+        """The text after a command, without comments."""
+        return re.sub(r"(?:^|(?<=\s))#[^\n]*", "", self.text[call.end :]).strip()
+
+    def before(self, call: ShellCall) -> str:
+        return self.text[: call.start].rstrip()
+
+
+def script_in(view: ObjectView, *keys: Path) -> ShellScript | None:
+    """The script that the words at these paths pass to a shell, None if they do not."""
+    words = [
+        ((*key, index), word)
+        for key in keys
+        for index, word in enumerate(view.listed(*key))
+        if isinstance(word, str)
+    ]
+    if not words:
+        return None
+    shell = words[0][1].rpartition("/")[2]
+    if shell not in SHELLS:
+        return None
+    rest = iter(words[1:])
+    is_script = False
+    for at, word in rest:
+        if word[:1] in "-+" and len(word) > 1:
+            if word.startswith("--"):
+                continue
+            is_script = is_script or "c" in word
+            if word.endswith("o"):
+                next(rest, None)
+            continue
+        return ShellScript(shell=shell, text=word, at=at) if is_script else None
+    return None
+
+
+def sleep_seconds(words: Sequence[str]) -> float | None:
+    """How long `sleep 10` or `sleep 2m 5s` takes, None for other commands."""
+    if len(words) < 2 or words[0].rpartition("/")[2] != "sleep":
+        return None
+    total = 0.0
+    for word in words[1:]:
+        match = _SLEEP.fullmatch(word)
+        if match is None or len(word) > 12:
+            return None
+        total += float(match[1]) * _UNITS[match[2]]
+    return total
+
+
+def _calls(text: str) -> Iterator[ShellCall]:
+    for words in _commands(text):
+        index = 0
+        while index < len(words) and (
+            words[index].text in _LEADS or _ASSIGNMENT.match(words[index].text)
+        ):
+            index += 1
+        if index < len(words) and words[index].text:
+            lead, own = [word.text for word in words[:index]], words[index:]
+            yield ShellCall(
+                words=tuple(word.text for word in own),
+                start=own[0].start,
+                end=own[-1].end,
+                is_led=any(word in _LEADS for word in lead),
+                is_given=any(word not in _LEADS for word in lead),
+            )
+
+
+def _commands(text: str) -> Iterator[list[ShellWord]]:
+    return commands(_REDIRECTION.sub(lambda match: " " * len(match[0]), text))

@@ -1,0 +1,69 @@
+"""Which Pods are evicted first: the PriorityClass, and the PodDisruptionBudget if it helps."""
+
+from outlast.capacity.vocabulary import Kind
+from outlast.manifests.render.files import RenderedFile, manifest
+from outlast.manifests.render.resolved import ResolvedWorkload
+from outlast.yamltext.writing import Commented, Value
+
+
+def priority_class_name(resolved: ResolvedWorkload) -> str | None:
+    """Named after its value, because a class is immutable and shared by the entire cluster."""
+    if resolved.workload.kind is Kind.SERVING:
+        return None
+    value = resolved.workload.priority
+    side = "below" if value < 0 else "above"
+    return f"outlast-{abs(value)}-{side}-zero"
+
+
+def priority_class_file(resolved: ResolvedWorkload) -> RenderedFile | None:
+    name = priority_class_name(resolved)
+    if name is None:
+        return None
+    body: Value = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "outlast"}},
+        "value": Commented(
+            resolved.workload.priority,
+            "Below 0, so that servers are scheduled first; below -10 the autoscaler adds no nodes.",
+        ),
+        "preemptionPolicy": Commented(
+            "Never", "It waits for capacity and never preempts other Pods."
+        ),
+        "globalDefault": False,
+        "description": "Workloads that can wait and that survive eviction.",
+    }
+    return manifest("15-priority-class.yaml", body)
+
+
+def disruption_budget_file(resolved: ResolvedWorkload) -> RenderedFile | None:
+    """For servers with a spare replica, and for training that must not be interrupted.
+
+    None on capacity that can be reclaimed: a budget only limits evictions through the API.
+    """
+    workload = resolved.workload
+    if workload.kind is Kind.SERVING:
+        if workload.pods < 2:
+            return None
+        limit: dict[str, Value] = {
+            "maxUnavailable": Commented(
+                1, "One at a time: a drain waits until the replacement is ready."
+            )
+        }
+    elif workload.kind is Kind.TRAINING and not workload.interruptible:
+        limit = {
+            "minAvailable": Commented(
+                workload.pods,
+                "An integer: percentages and maxUnavailable do not work for the Pods of a Job.",
+            )
+        }
+    else:
+        return None
+    body: Value = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": resolved.metadata,
+        "spec": {**limit, "selector": {"matchLabels": resolved.selector}},
+    }
+    reason = "Limits drains and upgrades. It cannot stop a Spot reclaim or the end of a lease."
+    return manifest("55-pod-disruption-budget.yaml", body, reason=reason)

@@ -1,0 +1,1 @@
+"""Read items from files or iterables and publish them to a queue."""

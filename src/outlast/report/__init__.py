@@ -1,0 +1,1 @@
+"""Building blocks of HTML reports, charts and JUnit files."""

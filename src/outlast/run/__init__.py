@@ -1,0 +1,1 @@
+"""`outlast.Run`: the training loop that joins guard, checkpoints and journal."""

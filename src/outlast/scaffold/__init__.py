@@ -1,0 +1,1 @@
+"""Writes small projects that survive evictions out of the box."""

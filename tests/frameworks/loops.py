@@ -1,0 +1,35 @@
+"""The programs of docs/how-to/adapt-your-loop.md, before and after the change that it shows."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+PAGE = Path(__file__).parent.parent.parent / "docs/how-to/adapt-your-loop.md"
+
+
+class AdaptedLoop(NamedTuple):
+    """A diff with the complete program around it."""
+
+    name: str
+    diff: tuple[str, ...]
+
+    @property
+    def before(self) -> str:
+        return self._side("+")
+
+    @property
+    def after(self) -> str:
+        return self._side("-")
+
+    @property
+    def changed_lines(self) -> int:
+        """The lines that someone has to write or indent."""
+        return max(sum(line.startswith(sign) for line in self.diff) for sign in "+-")
+
+    def _side(self, left_out: str) -> str:
+        return "".join(line[1:] + "\n" for line in self.diff if not line.startswith(left_out))
+
+
+def adapted_loops() -> list[AdaptedLoop]:
+    blocks = re.findall(r"^```diff loop=(\w+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    return [AdaptedLoop(name, tuple(text.splitlines())) for name, text in blocks]

@@ -1,6 +1,0 @@
-"""Examples may take their time, because the machine can be busy."""
-
-from hypothesis import HealthCheck, settings
-
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
