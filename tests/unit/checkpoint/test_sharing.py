@@ -2,7 +2,8 @@
 
 import collections
 import copy
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,61 @@ class Tagged(dict[str, Any]):
 
 class TaggedSet(set[int]):
     pass
+
+
+class SlottedDict(dict[str, Any]):
+    __slots__ = ("tag",)
+
+
+class SlottedList(list[int]):
+    __slots__ = ("tag",)
+
+
+class TaggedTuple(tuple[int, ...]):
+    tag = 0
+
+
+class TaggedFrozenset(frozenset[int]):
+    tag = 0
+
+
+class TaggedArray(np.ndarray[Any, Any]):
+    tag = 0
+
+
+class Counted(MutableMapping[str, Any]):
+    """A mapping that is not a dict, and has an attribute besides its items."""
+
+    def __init__(self, **items: Any) -> None:
+        self._items = items
+        self.tag = 0
+
+    def __getitem__(self, key: str) -> Any:
+        return self._items[key]
+
+    def __setitem__(self, key: str, item: Any) -> None:
+        self._items[key] = item
+
+    def __delitem__(self, key: str) -> None:
+        del self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+class Lehmer(random.Random):
+    """A generator whose state is an attribute, which its getstate does not include."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.number = seed
+
+    def random(self) -> float:
+        self.number = self.number * 48_271 % (2**31 - 1)
+        return self.number / (2**31 - 1)
 
 
 class Copying:
@@ -268,6 +324,77 @@ def test_plain_attributes_of_a_container_come_back() -> None:
 
     assert (state["d"], state["d"].tag) == ({"a": 1}, 7)
     assert state["late"]["o"].note == "x"
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: SlottedDict(a=1),
+        lambda: SlottedList([1]),
+        lambda: TaggedTuple([1]),
+        lambda: TaggedFrozenset([1]),
+        lambda: Counted(a=1),
+        lambda: collections.UserDict(a=1),
+        lambda: np.ones(2).view(TaggedArray),
+    ],
+    ids=["slots", "slots of a list", "tuple", "frozenset", "mapping", "UserDict", "array"],
+)
+def test_attributes_come_back_whatever_kind_of_container_has_them(
+    build: Callable[[], Any],
+) -> None:
+    url = memory_url()
+    thing, fresh = build(), build()
+    thing.tag, fresh.tag = 7, 3
+    saved(url, {"d": thing})
+    state: State = {"d": fresh}
+
+    resumed(url, state)
+
+    assert type(state["d"]) is type(thing)
+    assert state["d"].tag == 7
+
+
+def test_a_mapping_of_several_mappings_is_refused() -> None:
+    chain = collections.ChainMap({"a": 1}, {"b": 2})
+
+    with pytest.raises(UnsupportedState, match=r"ChainMap at 'state\.d' has the attribute 'maps'"):
+        resumed(memory_url(), {"d": chain})
+
+
+def test_a_generator_whose_state_is_an_attribute_goes_on() -> None:
+    url = memory_url()
+    generator = Lehmer(5)
+    generator.random()
+    saved(url, {"rng": generator})
+    state = {"rng": Lehmer(5)}
+
+    resumed(url, state)
+
+    assert state["rng"].random() == generator.random()
+
+
+def test_zeros_at_the_end_of_a_text_of_numpy_come_back() -> None:
+    url = memory_url()
+    saved(url, {"text": np.str_("a\0")})
+    state: State = {"text": np.str_("")}
+
+    resumed(url, state)
+
+    assert len(state["text"]) == 2
+
+
+class Meters(np.float64):
+    pass
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [Meters(1), np.rec.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")])[0]],
+    ids=["subclass", "record"],
+)
+def test_a_scalar_whose_class_its_dtype_does_not_name_is_refused(thing: Any) -> None:
+    with pytest.raises(UnsupportedState, match=rf"{type(thing).__qualname__} at 'state\.x'"):
+        resumed(memory_url(), {"x": thing})
 
 
 def test_an_attribute_of_a_container_that_cannot_be_saved_is_refused() -> None:

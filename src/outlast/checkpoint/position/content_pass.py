@@ -13,7 +13,8 @@ from outlast._base.logs import get_logger
 from outlast.checkpoint.position.concerns import Interleaving
 from outlast.checkpoint.position.digest import Description, Digest, are_close
 from outlast.checkpoint.position.replay import Replay
-from outlast.checkpoint.position.sources import attributes_of, torch_data
+from outlast.checkpoint.position.sources import torch_data
+from outlast.checkpoint.state.traits import attributes_of
 
 log = get_logger(__name__)
 

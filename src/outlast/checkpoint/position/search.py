@@ -20,13 +20,13 @@ from outlast.checkpoint.position import container_state
 from outlast.checkpoint.position.container_state import is_plain
 from outlast.checkpoint.position.sources import (
     Sources,
-    attributes_of,
     is_foreign,
     is_torch_loader,
     path_to,
     torch_data,
 )
 from outlast.checkpoint.state.randomness import as_value
+from outlast.checkpoint.state.traits import attributes_of
 from outlast.checkpoint.state.tree import is_module
 from outlast.checkpoint.state.values import value
 

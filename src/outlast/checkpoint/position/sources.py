@@ -8,8 +8,7 @@ that change, and iterators that keep a position. Reads only what is stored: no p
 import itertools
 import re
 import sys
-import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from outlast.checkpoint.errors import StateMismatch
 from outlast.checkpoint.position import container_state
 from outlast.checkpoint.position.container_state import ContainerSample, is_scalar
 from outlast.checkpoint.state.randomness import as_value, random_states
+from outlast.checkpoint.state.traits import attributes_of
 from outlast.checkpoint.state.values import value
 
 # Of all contents together, in one snapshot.
@@ -255,18 +255,3 @@ def _defaults(kind: type) -> dict[str, Any]:
         for name, found in vars(ancestor).items()
         if not name.startswith("__")
     }
-
-
-def attributes_of(thing: Any) -> Iterator[tuple[str, Any]]:
-    try:
-        yield from list(object.__getattribute__(thing, "__dict__").items())
-    except AttributeError:
-        pass
-    for kind in type(thing).__mro__:
-        for name, found in vars(kind).items():
-            # Slots; those of classes written in C are not the program's.
-            if isinstance(found, types.MemberDescriptorType) and "__slots__" in vars(kind):
-                try:
-                    yield name, found.__get__(thing)
-                except AttributeError:
-                    continue

@@ -247,7 +247,7 @@ class _Binder:
         )
         self._slots.append(slot)
         once = _Once()
-        once.get = lambda: slot.get() if slot.get is not None else None
+        once.get = lambda: None if slot.get is None else _with_attributes(slot.get(), traits)
         return once
 
     def _object(self, body: Node, live: Any, path: str) -> Get:
@@ -300,7 +300,9 @@ class _Binder:
         }
         if not isinstance(target, MutableMapping):
             rebuild: Callable[..., object] = type(target)
-            return lambda: rebuild({key: get() for key, get in parts.items()})
+            return lambda: _with_attributes(
+                rebuild({key: get() for key, get in parts.items()}), traits
+            )
 
         def finish() -> object:
             restored = {key: get() for key, get in parts.items()}
@@ -332,15 +334,15 @@ class _Binder:
         rebuild: Callable[..., object] = type(live)
         if hasattr(live, "_fields"):
             # A named tuple takes its fields one by one.
-            return lambda: rebuild(*(get() for get in parts))
-        return lambda: rebuild([get() for get in parts])
+            return lambda: _with_attributes(rebuild(*(get() for get in parts)), traits)
+        return lambda: _with_attributes(rebuild([get() for get in parts]), traits)
 
     def _set(self, items: Any, live: Any, traits: Traits, path: str) -> Get:
         if isinstance(items, frozenset):
             rebuild: Callable[..., object] = (
                 type(live) if self._is_like(live, frozenset, traits) else frozenset
             )
-            return lambda: rebuild(items)
+            return lambda: _with_attributes(rebuild(items), traits)
         target = self._container(live, set, traits, path, lambda _: set())
 
         def finish() -> object:
@@ -413,7 +415,7 @@ def _exactly(key: object) -> object:
 
 
 def _with_attributes(target: Any, traits: Traits) -> Any:
-    """The container with the plain attributes that were saved."""
+    """The container or array with the plain attributes that were saved."""
     wanted = {name: plain(node) for name, node in traits.get("attributes", {}).items()}
     for name, item in wanted.items():
         setattr(target, name, item)

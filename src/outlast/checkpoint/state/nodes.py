@@ -106,7 +106,7 @@ def scalar(thing: object, path: str) -> Node:
         return thing
     if type(thing) is int:
         return {"i": hex(thing)}
-    if isinstance(thing, np.generic) and not thing.dtype.hasobject:
+    if isinstance(thing, np.generic) and _has_class_of_dtype(thing):
         return {"n": _encode_numpy(thing)}
     if type(thing) is float:
         return thing if math.isfinite(thing) else {"f": _float_text(thing)}
@@ -136,10 +136,16 @@ def is_json(thing: object) -> bool:
     return thing is None or type(thing) is bool or type(thing) is str
 
 
+def _has_class_of_dtype(thing: "np.generic[Any]") -> bool:
+    """Whether the dtype of a scalar names its class: not that of a subclass, nor of a record."""
+    kind = type(thing)
+    return kind is thing.dtype.type and kind is not np.record and not thing.dtype.hasobject
+
+
 def _encode_numpy(thing: "np.generic[Any]") -> list[Any]:
-    # In an array, texts and bytes lose the zeros at their end.
+    # In an array, and by `str`, texts and bytes lose the zeros at their end.
     if isinstance(thing, np.str_):
-        return ["str", str(thing)]
+        return ["str", str.__str__(thing)]
     if isinstance(thing, np.bytes_):
         return ["bytes", base64.b64encode(bytes(thing)).decode()]
     return [dtype_text(thing.dtype), base64.b64encode(thing.tobytes()).decode()]

@@ -22,7 +22,7 @@ def as_value(thing: object) -> value | None:
         return thing
     # The system's generator has no state that could be saved.
     if isinstance(thing, random.Random) and not isinstance(thing, random.SystemRandom):
-        return value(thing.getstate, thing.setstate)
+        return _python(thing)
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None and isinstance(thing, numpy.random.RandomState):
         legacy: Any = thing
@@ -47,6 +47,28 @@ def bits_of(thing: object) -> object | None:
     if isinstance(thing, numpy.random.RandomState):
         return getattr(thing, "_bit_generator", None)
     return thing if isinstance(thing, numpy.random.BitGenerator) else None
+
+
+def _python(generator: random.Random) -> value:
+    """Python's generators, and subclasses that draw from attributes of their own."""
+    kind = type(generator)
+    draws = (kind.random, kind.getrandbits) != (random.Random.random, random.Random.getrandbits)
+    if not draws or kind.getstate is not random.Random.getstate:
+        return value(generator.getstate, generator.setstate)
+
+    def get() -> dict[str, Any]:
+        return {"state": generator.getstate(), "attributes": dict(vars(generator))}
+
+    def set_(saved: Any) -> None:
+        # Earlier versions saved the state alone.
+        attributes, state = {}, saved
+        if isinstance(saved, dict):
+            attributes, state = saved["attributes"], saved["state"]
+        generator.setstate(state)
+        for name, item in attributes.items():
+            setattr(generator, name, item)
+
+    return value(get, set_)
 
 
 def _bits(bits: Any) -> value:

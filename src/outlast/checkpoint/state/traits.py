@@ -1,15 +1,16 @@
 """What a container or an array is besides its content, so that it is restored as the same kind.
 
 A trait is recorded only where it is not the default: the class of a container or array, the
-factory of a defaultdict, the plain attributes of a container, the order of an array's dimensions in
-memory, whether a tensor requires a gradient, which parameters of a module do not, and whether an
-array shares memory with others. Standard classes can be created again from their names; any other
-class needs an instance in the fresh state to copy. No name is ever imported.
+factory of a defaultdict, the plain attributes of a container or NumPy array, the order of an
+array's dimensions in memory, whether a tensor requires a gradient, which parameters of a module do
+not, and whether an array shares memory with others. Standard classes can be created again from
+their names; any other class needs an instance in the fresh state to copy. No name is ever imported.
 """
 
 import collections
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -53,15 +54,40 @@ def container_traits(thing: object) -> Traits:
 
 
 def own_attributes(thing: object) -> dict[str, Any]:
-    """What an instance of a subclass of dict, list or set has besides its items."""
-    if type(thing) in _PLAIN or not isinstance(thing, dict | list | set):
+    """What a container or NumPy array of a class of its own has besides its items."""
+    kind = type(thing)
+    if kind in _PLAIN or (isinstance(thing, np.ndarray) and name_of(kind).startswith("numpy.")):
         return {}
-    found = getattr(thing, "__dict__", None)
-    if not found or found is thing:
-        return {}
-    # Some classes offer their items as attributes too.
-    items = thing if isinstance(thing, dict) else {}
-    return {name: one for name, one in found.items() if items.get(name, _NOTHING) is not one}
+    found = dict(attributes_of(thing))
+    if not found or not isinstance(thing, Mapping):
+        return found
+    # Some classes offer their items as attributes too, or keep them in one.
+    found = {
+        name: one
+        for name, one in found.items()
+        if thing.get(name, _NOTHING) is not one
+        and not (isinstance(one, Mapping) and one.keys() == thing.keys())
+    }
+    if isinstance(thing, MutableMapping):
+        return found
+    # What cannot be changed is built again, and has only its own copies of its items.
+    return {name: one for name, one in found.items() if not name.startswith("_")}
+
+
+def attributes_of(thing: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of an instance, also those in slots. Runs no code of its class."""
+    try:
+        yield from list(object.__getattribute__(thing, "__dict__").items())
+    except AttributeError:
+        pass
+    for kind in type(thing).__mro__:
+        for name, found in vars(kind).items():
+            # Slots; those of classes written in C are not the program's.
+            if isinstance(found, types.MemberDescriptorType) and "__slots__" in vars(kind):
+                try:
+                    yield name, found.__get__(thing)
+                except AttributeError:
+                    continue
 
 
 _NOTHING = object()

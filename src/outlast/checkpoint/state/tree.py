@@ -210,6 +210,8 @@ class _Capture:
                 )
             )
         traits = info.traits
+        if library.name == "numpy" and "class" in traits:
+            traits = traits | _attributes(array, path)
         node: dict[str, Any] = {"y": [traits, {"a": index}]} if traits else {"a": index}
         self._nodes[index].append(node)
         return node
@@ -253,7 +255,10 @@ def _overlapping(
 
 
 def _attributes(thing: object, path: str) -> Traits:
-    """The plain attributes of a container. Raises `UnsupportedState` for others that are public."""
+    """The plain attributes of a container or array.
+
+    Raises `UnsupportedState` for others that are public.
+    """
     found: dict[str, Node] = {}
     for name, item in own_attributes(thing).items():
         if is_json(item) or type(item) in (float, bytes):
