@@ -133,7 +133,7 @@ class LeasedChunk:
         with self._lock:
             self._call = None
             if not call.wanted:
-                self._set_aside(computed.results)
+                self._late += computed.results
                 return
             self._results += computed.results
             self._done += [result.key for result in computed.results]
@@ -151,8 +151,8 @@ class LeasedChunk:
     def store_late(self) -> None:
         """Store results of a lost lease for keys that no other worker has stored.
 
-        Only for queues that end leases on their own, as Pub/Sub does: the items come back anyway
-        and are then skipped. With other queues there are no such results.
+        The items come back to the queue, and are then skipped. Without this, calls that are longer
+        than the lease and keep the heartbeat from running would be repeated until they are dead.
         """
         with self._settling():
             if not self._late:
@@ -352,7 +352,7 @@ class LeasedChunk:
             self._log_later("Item %r failed%s: %s", failure.key, how, last_line, key=failure.key)
 
     def _lose(self) -> None:
-        """Other workers may have these items now: drop them and their results."""
+        """Other workers may have these items now: drop them, and set their results aside."""
         chunk = self._chunk
         assert chunk is not None
         # What the sink did not take may have come from the worker that has the items now.
@@ -364,16 +364,9 @@ class LeasedChunk:
             token=chunk.lease.token,
         )
         self._counts["lost"] += unstored
-        self._set_aside(self._results)
+        self._late += self._results
         self._forget()
         self._drop()
-
-    def _set_aside(self, results: Sequence[Result]) -> None:
-        """Results of a lost lease: dropped, unless the queue ends leases on its own."""
-        if self._queue.guarantees.keeps_expired:
-            self._counts["lost"] += len(results)
-        else:
-            self._late += results
 
     def _forget(self) -> None:
         self._done, self._results, self._failures = [], [], []

@@ -13,7 +13,7 @@ class WorkerSummary:
 
     `done` were computed and stored. `skipped` already had a result. `failed` counts failures, so an
     item that failed twice counts twice; `dead` of them were moved to the dead letters. `lost` were
-    computed here but not stored, because the lease had ended; another worker computes them again.
+    computed here but not stored, because the lease had ended and another worker's result is there.
     `refused` were computed here but not stored, because the sink holds newer results for their
     keys, from another queue or version; they are included in `dead`.
     """

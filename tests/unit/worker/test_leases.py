@@ -23,25 +23,12 @@ from tests.unit.worker.given import Clock, double, numbers, stored
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one place", "two places"])
-def test_a_lost_lease_drops_the_results_and_the_worker_goes_on(
+def test_the_results_of_a_lost_lease_are_stored_and_its_items_skipped(
     sink: MemorySink, apart: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
     queue = MemoryQueue("place", clock=clock)
     queue.publish(numbers(4))
-    tokens: list[int] = []
-
-    class StoreInTransaction(AroundSink):
-        def store(
-            self, results: Sequence[Result], *, token: int, version: str, queue: str = ""
-        ) -> AbstractSet[str]:
-            tokens.append(token)
-            return super().store(results, token=token, version=version, queue=queue)
-
-        @property
-        def database(self) -> str:
-            return "elsewhere" if apart else super().database
-
     calls: list[int] = []
 
     def oversleeping(number: int) -> int:
@@ -51,13 +38,59 @@ def test_a_lost_lease_drops_the_results_and_the_worker_goes_on(
             take_over(queue)
         return number
 
-    summary = Worker(queue, StoreInTransaction(sink)).run(oversleeping)
+    summary = Worker(queue, ApartSink(sink) if apart else sink).run(oversleeping)
 
     assert stored(sink) == numbers(4)
-    assert summary.lost == 4
-    assert sorted(calls) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert (summary.done, summary.skipped, summary.lost) == (4, 4, 0)
+    assert sorted(calls) == [0, 1, 2, 3]
     assert "Lost the lease on 4 items, with 4 results that were not stored yet." in caplog.text
-    assert len(tokens) == (2 if apart else 0), "The lost chunk was not stored, its halves were."
+
+
+def test_a_result_of_a_lost_lease_does_not_replace_that_of_a_later_one(sink: MemorySink) -> None:
+    clock = Clock()
+    queue = MemoryQueue("place", clock=clock)
+    queue.publish(numbers(1))
+    other = LeaseTerms(worker="other")
+
+    def oversleeping(number: int) -> str:
+        clock.now += 61
+        lease = queue.claim(1, other)
+        assert lease is not None
+        [key] = [item.key for item in lease.items]
+        storing = sink.storing(
+            [Result(key, '"theirs"')], token=lease.token, version="", queue=lease.queue
+        )
+        queue.settle(lease, Settlement(done=(key,)), other, storing=storing)
+        return "ours"
+
+    summary = Worker(queue, sink).run(oversleeping)
+
+    assert set(stored(sink).values()) == {"theirs"}
+    assert (summary.done, summary.lost) == (0, 1)
+
+
+def test_an_item_whose_calls_outlast_the_leases_of_several_workers_is_done(
+    sink: MemorySink,
+) -> None:
+    """As when each call holds the interpreter lock, so that nothing can extend a lease."""
+    clock = Clock()
+    queue = MemoryQueue("place", clock=clock)
+    queue.publish(numbers(1))
+    calls: list[int] = []
+
+    def oversleeping(number: int) -> int:
+        calls.append(number)
+        for worker in ("second", "third"):
+            clock.now += 61
+            assert queue.claim(1, LeaseTerms(worker=worker)) is not None
+        clock.now += 61
+        return number
+
+    summary = Worker(queue, sink).run(oversleeping)
+
+    assert stored(sink) == numbers(1)
+    assert (summary.done, queue.stats().dead) == (1, 0)
+    assert calls == [0]
 
 
 def take_over(queue: MemoryQueue) -> None:
@@ -226,13 +259,15 @@ def test_a_lease_found_lost_by_the_heartbeat_ends_the_chunk(
         if len(calls) == 2:
             clock.now += 10
             take_over(queue)
+            others = [Result(key, str(n)) for key, n in numbers(4).items() if n > 1]
+            sink.store(others, token=10, version="", queue="")
             eventually(lambda: "Lost the lease on 4 items" in caplog.text, "it is noticed")
         return number
 
     summary = Worker(queue, sink, lease_seconds=0.3).run(paused)
 
-    assert calls[:3] == [0, 1, 0], "The rest of the lost chunk was not computed."
-    assert summary.lost == 2
+    assert calls == [0, 1], "The rest of the lost chunk was not computed."
+    assert (summary.done, summary.lost) == (2, 0)
     assert stored(sink) == numbers(4)
 
 
