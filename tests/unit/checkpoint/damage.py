@@ -16,7 +16,7 @@ import numpy as np
 
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.restoring.inspection import compare, find, summaries
-from outlast.checkpoint.runs.catalog import manifest_names
+from outlast.checkpoint.runs.catalog import has_committed, manifest_names
 from outlast.errors import OutlastError
 from outlast.storage.local.store import LocalStore
 from tests.unit.checkpoint.crafted import headed, mutated
@@ -97,7 +97,10 @@ def _damage(run: Path, outside: Path, chance: random.Random) -> bool:
     """Damage one file or folder; whether it was a manifest that got a right hash again."""
     kind = chance.choice(("manifests", "manifests", "packs", "attempts", "journal", "folder"))
     if kind == "folder":
-        _replace(chance.choice([*run.iterdir()]), outside, chance)
+        # Also the marks that show that the run has saved.
+        path = chance.choice(sorted(run.iterdir()))
+        is_file = _is_small_file(path)
+        chance.choice(_WAYS if is_file else (_replace,))(path, outside, chance)
         return False
     files = sorted(path for path in (run / kind).glob("*") if _is_small_file(path))
     if not files or (run / kind).is_symlink():
@@ -112,8 +115,7 @@ def _damage(run: Path, outside: Path, chance: random.Random) -> bool:
     if kind == "journal" and chance.random() < 0.5:
         _exaggerate(path, chance)
     else:
-        ways = (_flip, _flip, _cut, _garble, _extend, _replace, _swap)
-        chance.choice(ways)(path, outside, chance)
+        chance.choice(_WAYS)(path, outside, chance)
     return False
 
 
@@ -179,6 +181,9 @@ def _replace(path: Path, outside: Path, chance: random.Random) -> None:
             path.write_bytes(b"x")
 
 
+_WAYS = (_flip, _flip, _cut, _garble, _extend, _replace, _swap)
+
+
 def _look(run: Path) -> None:
     store = LocalStore(run)
     try:
@@ -197,8 +202,9 @@ def _resume(run: Path, *, plain_too: bool) -> None:
     except OutlastError:
         return
     if step == 0:
-        # Nothing can tell a run that lost all its manifests from one that has not saved yet.
+        # Without its mark, a run that lost all its manifests may look like one that never saved.
         assert not manifest_names(LocalStore(run)), "the checkpoints were not seen"
+        assert not has_committed(LocalStore(run)), "the loss of all checkpoints was not seen"
         return
     for key, value in state_at(step).items():
         if plain_too or isinstance(value, np.ndarray):
