@@ -72,6 +72,8 @@ def test_a_secret_in_a_url_is_masked_wherever_the_url_is_quoted(hostile: object)
         ("{'password': 'a, b', 'n': 1}", "{'password': '***', 'n': 1}"),
         ('{"client_secret":"abc","n":1}', '{"client_secret":"***","n":1}'),
         ('"{\\"password\\": \\"abc\\"}"', '"{\\"password\\": \\"***\\"}"'),
+        ('token = """abc"""', 'token = """***"""'),
+        ("PASSWORD = '''a\nb''' # x", "PASSWORD = '''***''' # x"),
         ("password: hunter2", "password: ***"),
         ("Authorization: Basic dTpw", "Authorization: ***"),
         ("Bearer abc123def456 refused", "Bearer *** refused"),

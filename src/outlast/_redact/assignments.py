@@ -35,7 +35,7 @@ _BLANK = re.compile(
     r"(?:[ \t]|\\\r?\n){1,40}"
     r"(?=[^\s\-]|(?!-[A-Za-z](?:\s|$)|--[a-z][a-z0-9\-]{0,60}(?:[\s=]|$))-{1,2}[\w/+=.])"
 )
-_QUOTE = re.compile(r"[bBfFrRuU]{0,2}(?P<quote>\\?[\"'])")
+_QUOTE = re.compile(r"[bBfFrRuU]{0,2}(?P<quote>\"\"\"|'''|\\?[\"'])")
 # Looks ahead a bounded distance, so that a long line of names does not take quadratic time.
 _ONE_WORD_LINE = re.compile(
     r"[^\s,;}\])]{500}\S*|[^\s,;}\])]{1,499}+(?=[,;}\])]|[ \t]{0,40}(?:$|[\r\n]))"
