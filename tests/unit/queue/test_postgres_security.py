@@ -115,3 +115,18 @@ def test_a_server_that_offers_less_is_refused_at_once(text: str, hint: str) -> N
 
     assert not _is_passing(error)
     assert hint in _hint(error)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "connection refused",
+        'connection to server at "db", port 5432 failed: FATAL:  sorry, too many clients already',
+        'FATAL:  too many connections for role "worker"',
+        "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
+        "FATAL:  the database system is starting up",
+    ],
+)
+def test_a_server_that_is_full_or_starting_is_waited_for(message: str) -> None:
+    """While connecting, the driver gives no code, only the text."""
+    assert _is_passing(psycopg.OperationalError(message))
