@@ -107,6 +107,14 @@ class Lazy(Custom):
             yield int(SAMPLES * draw(self.generator))
 
 
+class Spawning(Custom):
+    """Draws each order from a new child of its generator."""
+
+    def __iter__(self) -> Iterator[int]:
+        [child] = self.generator.spawn(1)
+        return iter(permutation(child))
+
+
 class Deep(Custom):
     """Wraps another sampler, which has the generator."""
 
@@ -533,6 +541,7 @@ SAMPLERS: dict[str, Make] = {
     "RandomState at once, in the state": in_state("RandomState", Eager),
     "Python as it goes, in the state": in_state("Python", Lazy),
     "torch as it goes, in the state": in_state("torch", Lazy),
+    "NumPy by children": sampled(lambda: Spawning(generator_of("NumPy"))),
     "two levels deep": sampled(lambda: Deep(Deep(Lazy(seeded())))),
     "counting first": sampled(lambda: Counting("first")),
     "counting last": sampled(lambda: Counting("last")),

@@ -322,14 +322,41 @@ def test_the_comparison_can_be_turned_off_by_name(
     assert (state["thing"].kept, state["thing"].lost) == (5, 3)
 
 
-def test_a_generator_that_has_spawned_more_children_is_refused() -> None:
+def test_a_generator_spawns_its_next_child_after_a_resume() -> None:
     url = memory_url()
     generator = np.random.default_rng(1)
     generator.spawn(2)
     saved(url, {"rng": generator})
+    state = {"rng": np.random.default_rng(1)}
 
-    with pytest.raises(RestoreMismatch, match=r"state\.rng\.spawned: 2 became 0"):
-        resumed(url, {"rng": np.random.default_rng(1)})
+    resumed(url, state)
+
+    assert state["rng"].spawn(1)[0].random() == generator.spawn(1)[0].random()
+
+
+def test_a_generator_that_would_spawn_other_children_is_refused() -> None:
+    url = memory_url()
+    generator = np.random.default_rng(1)
+    generator.spawn(2)
+    saved(url, {"rng": generator})
+    ahead = np.random.default_rng(1)
+    ahead.spawn(3)
+
+    with pytest.raises(RestoreMismatch, match=r"state\.rng\.spawned: 2 became 3"):
+        resumed(url, {"rng": ahead})
+    with pytest.raises(RestoreMismatch, match=r"state\.rng\.seed: .*"):
+        resumed(url, {"rng": np.random.default_rng(9)})
+
+
+def test_the_seed_of_a_generator_without_children_means_nothing() -> None:
+    url = memory_url()
+    generator = np.random.default_rng(1)
+    saved(url, {"rng": generator})
+    state = {"rng": np.random.default_rng(9)}
+
+    resumed(url, state)
+
+    assert state["rng"].random() == generator.random()
 
 
 # Growth ----------------------------------------------------------------------------------------

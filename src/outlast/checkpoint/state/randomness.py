@@ -10,6 +10,9 @@ from typing import Any
 
 from outlast.checkpoint.state.values import value
 
+# Beyond what a program spawns in a run, and still spawned within a second.
+_CHILDREN_MAX = 10_000
+
 
 def generators() -> value:
     """The generators that the program has loaded, as a part of the state."""
@@ -72,15 +75,22 @@ def _python(generator: random.Random) -> value:
 
 
 def _bits(bits: Any) -> value:
-    """NumPy's generators. How many children one has spawned cannot be set, only compared."""
+    """NumPy's generators, with how many children one has spawned: the next one depends on it."""
 
     def get() -> dict[str, Any]:
-        spawned = getattr(bits.seed_seq, "n_children_spawned", None)
-        return {"bits": bits.state, "spawned": spawned}
+        seed = bits.seed_seq
+        spawned = getattr(seed, "n_children_spawned", None)
+        found = {"bits": bits.state, "spawned": spawned}
+        # Children also depend on the seed, which cannot be set, only compared.
+        return found | {"seed": repr((seed.entropy, seed.spawn_key))} if spawned else found
 
     def set_(saved: dict[str, Any]) -> None:
         # Earlier versions saved the bits alone.
         bits.state = saved.get("bits", saved)
+        missing = (saved.get("spawned") or 0) - getattr(bits.seed_seq, "n_children_spawned", 0)
+        if 0 < missing <= _CHILDREN_MAX:
+            # The count can only be raised, by children that nobody uses.
+            bits.seed_seq.spawn(missing)
 
     return value(get, set_)
 
