@@ -35,7 +35,7 @@ def make_app(only: str | None = None) -> App:
                 command.path,
                 name=command.name,
                 group=groups[command.group],
-                help=None if only else command.summary(),
+                help=command.description() if only else command.summary(),
                 help_epilogue=command.epilogue,
             )
     return app
