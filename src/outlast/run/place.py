@@ -13,7 +13,7 @@ def url_for(given: str | os.PathLike[str] | None, environ: Mapping[str, str]) ->
     text = text or environ.get("CHECKPOINT_DIR", "")
     if not text:
         raise SettingError(
-            "No place for the checkpoints was given.",
+            "No folder or URL was given for the checkpoints.",
             hint="Pass a folder or URL, or set OUTLAST_RUN_URL or CHECKPOINT_DIR.",
             source="variable OUTLAST_RUN_URL",
         )

@@ -254,7 +254,7 @@ def test_where_a_run_is_kept() -> None:
     assert url_for(None, both) == "gs://a/run"
     assert url_for(None, {"CHECKPOINT_DIR": "/data"}) == "/data"
     assert url_for("gs://a/run/", {"JOB_COMPLETION_INDEX": "3"}) == "gs://a/run/3"
-    with pytest.raises(SettingError, match="No place for the checkpoints") as caught:
+    with pytest.raises(SettingError, match="No folder or URL was given") as caught:
         url_for(None, {})
     assert caught.value.hint is not None
 
