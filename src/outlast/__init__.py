@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from outlast.errors import Interrupted, OutlastError, SettingError
     from outlast.interruption.children import shield_worker
     from outlast.interruption.guard import Guard
-    from outlast.interruption.notice import Notice, Source
+    from outlast.interruption.notice import Notice, NoticeSource
     from outlast.manifests.linting import lint
     from outlast.publishing.publish import publish
     from outlast.queue.opening import open_queue
@@ -33,10 +33,10 @@ __all__ = [
     "Interrupted",
     "ItemFailed",
     "Notice",
+    "NoticeSource",
     "OutlastError",
     "Run",
     "SettingError",
-    "Source",
     "Worker",
     "Workload",
     "drill",
@@ -58,7 +58,7 @@ _HOMES = {
     "OutlastError": "outlast.errors",
     "Run": "outlast.run.run",
     "SettingError": "outlast.errors",
-    "Source": "outlast.interruption.notice",
+    "NoticeSource": "outlast.interruption.notice",
     "Worker": "outlast.worker.worker",
     "Workload": "outlast.capacity.workload.file",
     "drill": "outlast.drills.rehearsal",

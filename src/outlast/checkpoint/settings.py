@@ -10,8 +10,8 @@ from typing import Annotated, Any, Self, TypedDict
 from outlast._base.interval import IntervalPolicy
 from outlast._base.options import settings_of
 from outlast._base.settings import (
-    Reading,
     Setting,
+    SettingValue,
     choice_of,
     count_of,
     flag,
@@ -231,7 +231,7 @@ def _fields_of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return {field.name: values[field.name] for field in fields(kind)}
 
 
-def _check_bounds(floor: Reading[float], ceiling: Reading[float]) -> None:
+def _check_bounds(floor: SettingValue[float], ceiling: SettingValue[float]) -> None:
     if floor.value > ceiling.value:
         raise SettingError(
             f"The floor of {floor.value:g} s ({floor.source}) is above the ceiling of "
@@ -243,7 +243,7 @@ def _check_bounds(floor: Reading[float], ceiling: Reading[float]) -> None:
 
 def _interval_readings(
     given: Mapping[str, Any], environ: Mapping[str, str]
-) -> dict[str, Reading[Any]]:
+) -> dict[str, SettingValue[Any]]:
     """The steps or seconds of a fixed interval. A keyword for one hides the variables of both."""
     if given.get("every_steps") is not None or given.get("every_seconds") is not None:
         environ = {}

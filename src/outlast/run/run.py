@@ -50,8 +50,8 @@ class Run:
     that is forked inside the block may exit from it, which does not affect the run, but it cannot
     continue the loop.
 
-    Raises `StateMismatch` or `NothingVerifies` on entry, `Interrupted` from the loop after a
-    notice, and `Fenced` once a newer attempt of the same run has started.
+    Raises `StateMismatch` or `NothingVerifies` on entry, `AttemptInterrupted` from the loop after a
+    notice, and `AttemptFenced` once a newer attempt of the same run has started.
     """
 
     @takes_options(RunOptions)
@@ -237,8 +237,10 @@ class Run:
         self._session.final_save(self.step, remaining, at_boundary=at_boundary)
         code = self._guard.exit_code
         now = events.utc_now()
-        self._session.record(events.Interrupted(at=now, step=self.step, reason=notice.reason))
-        self._session.record(events.Left(at=now, exit_code=code, step=self.step))
+        self._session.record(
+            events.AttemptInterrupted(at=now, step=self.step, reason=notice.reason)
+        )
+        self._session.record(events.AttemptExited(at=now, exit_code=code, step=self.step))
 
     def _finish(self) -> None:
         self._loops.end_what_was_left()
@@ -247,8 +249,8 @@ class Run:
             self._session.save(self.step)
             self._session.wait()
         now = events.utc_now()
-        self._session.record(events.Finished(at=now, step=self.step))
-        self._session.record(events.Left(at=now, exit_code=0, step=self.step))
+        self._session.record(events.RunFinished(at=now, step=self.step))
+        self._session.record(events.AttemptExited(at=now, exit_code=0, step=self.step))
 
     def _fail(self, error: BaseException) -> None:
         """Close after an error, which no other error may hide."""
@@ -268,5 +270,7 @@ class Run:
     def _failure(self, error: BaseException) -> events.Event:
         now = events.utc_now()
         if isinstance(error, Fenced):
-            return events.Fenced(at=now, step=self.step, newer_attempt=error.newer_attempt)
-        return events.Failed(at=now, step=self.step, error=f"{type(error).__name__}: {error}")
+            return events.AttemptFenced(at=now, step=self.step, newer_attempt=error.newer_attempt)
+        return events.AttemptFailed(
+            at=now, step=self.step, error=f"{type(error).__name__}: {error}"
+        )

@@ -9,7 +9,7 @@ import pytest
 import outlast
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.errors import Interrupted, SettingError
-from outlast.journal import Ending, Metrics, read_journal, summarise
+from outlast.journal import Ending, Metrics, read_journal, summarize
 from outlast.run.place import url_for
 from outlast.storage import open_store
 from tests.unit.checkpoint.stores import memory_url
@@ -27,7 +27,7 @@ def steps_of(url: str) -> list[int]:
 
 
 def ending(url: str) -> Ending:
-    return summarise(read_journal(open_store(url))).attempts[-1].ending
+    return summarize(read_journal(open_store(url))).attempts[-1].ending
 
 
 def ran(url: str, count: int, **options: Any) -> list[int]:

@@ -40,7 +40,7 @@ from outlast.checkpoint.format.validation import (
     checked_int,
     short,
 )
-from outlast.checkpoint.state.nodes import TREE_VERSION, Node
+from outlast.checkpoint.state.nodes import TREE_VERSION, TreeNode
 from outlast.storage import ROUTINE, Limits, Store
 
 FORMAT = 1
@@ -104,7 +104,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Manifest:
+class CheckpointManifest:
     """A checkpoint. `step` is the number of completed steps.
 
     `number` counts earlier saves of the same step and attempt. `hashing` hashes the chunks and
@@ -118,7 +118,7 @@ class Manifest:
     save_id: str
     parent: str | None
     created: datetime
-    root: Node
+    root: TreeNode
     leaves: tuple[SavedLeaf, ...]
     places: tuple[Span, ...]
     chunks: tuple[Chunk, ...]
@@ -166,7 +166,7 @@ def attempt_of_pack(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def encode(manifest: Manifest) -> bytes:
+def encode(manifest: CheckpointManifest) -> bytes:
     """The bytes of a manifest. Raises `CheckpointError` if they could not be read back."""
     if order_of(manifest.name) != manifest.order:
         raise CheckpointError(
@@ -220,7 +220,7 @@ def encode(manifest: Manifest) -> bytes:
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + data
 
 
-def decode(name: str, data: bytes, *, world_size: int = 1) -> Manifest:
+def decode(name: str, data: bytes, *, world_size: int = 1) -> CheckpointManifest:
     """Parse a manifest that `world_size` ranks have saved.
 
     Raises `CheckpointCorrupt` if no such save can have written it. A correct hash is not enough:
@@ -309,7 +309,7 @@ def _head(name: str, first: bytes) -> tuple[int, str, object]:
         raise CheckpointCorrupt(f"The first line of the manifest {name!r} is damaged.") from error
 
 
-def _manifest(body: Any, hashing: Hashing, world_size: int) -> Manifest:
+def _manifest(body: Any, hashing: Hashing, world_size: int) -> CheckpointManifest:
     if type(body) is not dict or not _KEYS <= body.keys():
         raise InvalidManifest("parts of it are missing")
     ranks = checked_int(body["world_size"], "the number of ranks", most=WORLD_SIZE_MAX)
@@ -326,7 +326,7 @@ def _manifest(body: Any, hashing: Hashing, world_size: int) -> Manifest:
     parent = body["parent"]
     if parent is not None and (type(parent) is not str or order_of(parent) is None):
         raise InvalidManifest(f"its parent is {short(parent)}")
-    return Manifest(
+    return CheckpointManifest(
         step=checked_int(body["step"], "the step", most=STEP_MAX),
         attempt=checked_int(body["attempt"], "the attempt", most=ATTEMPT_MAX),
         number=checked_int(body["number"], "the number", most=NUMBER_MAX),
