@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
-from outlast.checkpoint.format.manifest import encode
+from outlast.checkpoint.format.encoding import encode
 from outlast.checkpoint.restoring.loading import verify
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.storage import (

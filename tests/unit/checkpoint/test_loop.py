@@ -10,7 +10,7 @@ import outlast
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.errors import Interrupted, SettingError
 from outlast.journal import Ending, Metrics, read_journal, summarize
-from outlast.run.place import url_for
+from outlast.run.run import url_for
 from outlast.storage import open_store
 from tests.unit.checkpoint.stores import memory_url
 

@@ -10,9 +10,10 @@ import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError
-from outlast.checkpoint.format import manifest as format
+from outlast.checkpoint.format import encoding as format
 from outlast.checkpoint.format.dtype_sizes import BYTES_BY_NAME, item_bytes
-from outlast.checkpoint.format.manifest import CheckpointManifest, decode, encode
+from outlast.checkpoint.format.encoding import decode, encode
+from outlast.checkpoint.format.manifest import CheckpointManifest
 from outlast.checkpoint.format.tree_validation import KINDS
 from outlast.checkpoint.restoring.inspection import arrays_of
 from outlast.checkpoint.restoring.loading import load

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError
-from outlast.checkpoint.format.manifest import CheckpointManifest, Shard, decode, digest_of, encode
+from outlast.checkpoint.format.encoding import decode, encode
+from outlast.checkpoint.format.manifest import CheckpointManifest, Shard, digest_of
 from outlast.checkpoint.ranks import SingleProcess, current_group
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.storage import open_store

@@ -13,13 +13,12 @@ from difflib import get_close_matches
 from outlast._base.durations import format_duration
 from outlast.capacity.google_cloud import REGIONS, region_of
 from outlast.capacity.planning.assumptions import Assumptions, PlanError, PlanInput, assume
-from outlast.capacity.planning.options import (
-    TierOption,
-    TierTerms,
+from outlast.capacity.planning.evaluation import (
     evaluate_tier,
     outlives_lease,
     uninterrupted_seconds,
 )
+from outlast.capacity.planning.options import TierOption, TierTerms
 from outlast.capacity.planning.plan_warnings import plan_warnings
 from outlast.capacity.planning.recommendation import recommend
 from outlast.capacity.pricing.prices import (

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from outlast._base.durations import format_duration
 from outlast.capacity.google_cloud import covers, region_of
 from outlast.capacity.planning.assumptions import Assumptions, PlanError
-from outlast.capacity.planning.options import CHANCE_MIN, TierOption, uninterrupted_seconds
+from outlast.capacity.planning.evaluation import uninterrupted_seconds
+from outlast.capacity.planning.options import CHANCE_MIN, TierOption
 from outlast.capacity.vocabulary import ClusterMode, Tier, WorkloadKind
 from outlast.capacity.workload.cluster import CRITICAL_SECONDS, LONG_WINDOW
 from outlast.capacity.workload.spec import WorkloadSpec

@@ -10,14 +10,9 @@ import uuid
 from collections.abc import Iterable
 
 from outlast.checkpoint.errors import CheckpointCorrupt
+from outlast.checkpoint.format.encoding import decode, fetch
 from outlast.checkpoint.format.keys import KEY_FILE, load_hashings
-from outlast.checkpoint.format.manifest import (
-    MANIFESTS,
-    CheckpointManifest,
-    decode,
-    fetch,
-    order_of,
-)
+from outlast.checkpoint.format.manifest import MANIFESTS, CheckpointManifest, order_of
 from outlast.checkpoint.format.validation import checked_digest
 from outlast.storage import (
     ROUTINE,

@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from outlast._base.logs import get_logger
+from outlast.checkpoint.format.encoding import encode
 from outlast.checkpoint.format.keys import Hashing
-from outlast.checkpoint.format.manifest import CheckpointManifest, SavedLeaf, encode
+from outlast.checkpoint.format.manifest import CheckpointManifest, SavedLeaf
 from outlast.checkpoint.ranks import Group
 from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import COMMITTED, mark_committed
