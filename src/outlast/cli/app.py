@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 
-from outlast import __version__
+from outlast._base.version import __version__
 from outlast._redact import remember
 from outlast.cli.commands import COMMANDS, GROUPS
 from outlast.cli.messages import print_error

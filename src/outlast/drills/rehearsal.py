@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Unpack
 
-from outlast import __version__
+from outlast._base.version import __version__
 from outlast._redact import redact_words, remember
 from outlast.drills.compare.divergence import compare_hashes, read_hashes, read_steps
 from outlast.drills.judge.checks import judge, times
