@@ -49,8 +49,8 @@ class Run:
     that is forked inside the block may exit from it, which does not affect the run, but it cannot
     continue the loop.
 
-    Raises `StateMismatch` or `NothingVerifies` on entry, `AttemptInterrupted` from the loop after a
-    notice, and `AttemptFenced` once a newer attempt of the same run has started.
+    Raises `StateMismatch` or `NothingVerifies` on entry, `Interrupted` from the loop after a
+    notice, and `Fenced` once a newer attempt of the same run has started.
     """
 
     @takes_options(RunOptions)
