@@ -70,7 +70,7 @@ clean: ## Remove the environments and the demo folders.
 	rm -rf $(VENV) $(PEERS) $(FRAMEWORKS) classify-run outlast-demo
 
 $(VENV)/.locked: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Outlast needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ".\nhint:  Name another with make PYTHON=python3.12.")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Outlast needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ".\nhint:  Choose another Python: make PYTHON=python3.12.")'
 	@printf '==> installing requirements.lock into %s\n' $(VENV)
 	@$(PYTHON) -m venv --without-pip $(VENV)
 	@$(PIP) install --require-hashes -r requirements.lock

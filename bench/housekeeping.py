@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.measure import Row, interleaved, table
 from outlast.checkpoint.checkpointer import Checkpointer
-from outlast.checkpoint.format.manifest import encode
+from outlast.checkpoint.format.encoding import encode
 from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.checkpoint.runs.history import History

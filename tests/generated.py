@@ -8,8 +8,9 @@ import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Protocol, get_args
 
 import outlast
 from outlast.capacity.workload.file import workload_schema
@@ -174,18 +175,58 @@ def error_classes(error: type[BaseException]) -> Iterator[type[BaseException]]:
 
 
 def public_api() -> Iterator[str]:
-    """One line for each public name, so that every API change shows up in review."""
-    for name in sorted(outlast.__all__):
-        value = getattr(outlast, name)
-        if inspect.ismodule(value):
-            # A package and a function share this name; which is found depends on the imports.
-            value = getattr(value, name)
-        if not inspect.isclass(value):
+    """One line for each public name, so that every API change shows up in review.
+
+    Then the classes of what these return, which are reached only through them.
+    """
+    public = {name: getattr(outlast, name) for name in sorted(outlast.__all__)}
+    for name, value in public.items():
+        if inspect.isclass(value):
+            yield from class_lines(f"outlast.{name}", value)
+        else:
             yield f"outlast.{name}{signature_of(value)}"
-            continue
-        bases = ", ".join(base.__name__ for base in value.__bases__)
-        yield f"class outlast.{name}({bases})"
-        yield from members_of(value)
+    yield ""
+    for value in returned_classes(public.values()):
+        yield from class_lines(f"{value.__module__}.{value.__qualname__}", value)
+
+
+def class_lines(name: str, value: type) -> Iterator[str]:
+    bases = ", ".join(base.__name__ for base in value.__bases__)
+    yield f"class {name}({bases})"
+    yield from members_of(value)
+
+
+def returned_classes(public: Iterable[object]) -> list[type]:
+    """The classes that public functions and methods return, and those that their methods return."""
+    known, found, waiting = set(public), set[type](), list(public)
+    while waiting:
+        for hint in returned_by(waiting.pop()):
+            if getattr(hint, "__module__", "").startswith("outlast.") and hint not in known:
+                known.add(hint)
+                found.add(hint)
+                waiting.append(hint)
+    return sorted(found, key=lambda one: (one.__module__, one.__qualname__))
+
+
+def returned_by(value: object) -> Iterator[type]:
+    """The classes in the return annotations of a function, or of a class's public methods."""
+    calls = [value]
+    if inspect.isclass(value):
+        calls = [
+            getattr(member, "fget", member)
+            for name, member in vars(value).items()
+            if name == "__iter__" or not name.startswith("_")
+        ]
+    for call in calls:
+        if inspect.isfunction(call):
+            # A name that only type checkers import stays text, and is not followed.
+            hint = inspect.signature(call).return_annotation
+            waiting = [call.__globals__.get(hint) if isinstance(hint, str) else hint]
+            while waiting:
+                hint = waiting.pop()
+                waiting += get_args(hint)
+                if inspect.isclass(hint):
+                    yield hint
 
 
 def signature_of(value: Callable[..., object]) -> str:
@@ -195,7 +236,11 @@ def signature_of(value: Callable[..., object]) -> str:
 
 def members_of(value: type) -> Iterator[str]:
     for name, member in sorted(vars(value).items()):
-        if inspect.isfunction(member) and (not name.startswith("_") or name == "__init__"):
+        # Python gives a protocol an `__init__` of its own.
+        is_shown = not name.startswith("_") or (
+            name == "__init__" and Protocol not in value.__bases__
+        )
+        if inspect.isfunction(member) and is_shown:
             yield f"    {name}{signature_of(member)}"
         elif not name.startswith("_") and not inspect.isroutine(member):
             yield f"    {name}"

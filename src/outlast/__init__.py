@@ -8,6 +8,7 @@ from importlib import import_module
 # Type checkers know this name; importing it from typing would double the time of this import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from outlast._base.version import __version__ as __version__
     from outlast.capacity.planning.plan import plan
     from outlast.capacity.workload.file import Workload
     from outlast.checkpoint.checkpointer import Checkpointer
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from outlast.errors import Interrupted, OutlastError, SettingError
     from outlast.interruption.children import shield_worker
     from outlast.interruption.guard import Guard
-    from outlast.interruption.notice import Notice, Source
+    from outlast.interruption.notice import Notice, NoticeSource
     from outlast.manifests.linting import lint
     from outlast.publishing.publish import publish
     from outlast.queue.opening import open_queue
@@ -25,18 +26,16 @@ if TYPE_CHECKING:
     from outlast.worker.errors import ItemFailed
     from outlast.worker.worker import Worker
 
-__version__ = "0.1.0"
-
 __all__ = [
     "Checkpointer",
     "Guard",
     "Interrupted",
     "ItemFailed",
     "Notice",
+    "NoticeSource",
     "OutlastError",
     "Run",
     "SettingError",
-    "Source",
     "Worker",
     "Workload",
     "drill",
@@ -55,10 +54,10 @@ _HOMES = {
     "Interrupted": "outlast.errors",
     "ItemFailed": "outlast.worker.errors",
     "Notice": "outlast.interruption.notice",
+    "NoticeSource": "outlast.interruption.notice",
     "OutlastError": "outlast.errors",
     "Run": "outlast.run.run",
     "SettingError": "outlast.errors",
-    "Source": "outlast.interruption.notice",
     "Worker": "outlast.worker.worker",
     "Workload": "outlast.capacity.workload.file",
     "drill": "outlast.drills.rehearsal",
@@ -68,6 +67,7 @@ _HOMES = {
     "plan": "outlast.capacity.planning.plan",
     "publish": "outlast.publishing.publish",
     "shield_worker": "outlast.interruption.children",
+    "__version__": "outlast._base.version",
     "value": "outlast.checkpoint.state.values",
 }
 

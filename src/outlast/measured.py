@@ -9,8 +9,8 @@ from outlast.capacity.planning.why import TimeBreakdown
 from outlast.capacity.workload.spec import WorkloadSpec
 from outlast.errors import OutlastError
 from outlast.journal.attempt import Ending, plausible
-from outlast.journal.derive import AttemptSummary, Summary, summarise
-from outlast.journal.events import Left, Resumed, Saved
+from outlast.journal.derive import AttemptSummary, JournalSummary, summarize
+from outlast.journal.events import AttemptExited, Resumed, Saved
 from outlast.journal.reader import AttemptRecord, read_journal
 from outlast.storage.opening import open_store
 
@@ -23,7 +23,7 @@ class RunJournal:
 
     url: str
     records: tuple[AttemptRecord, ...]
-    summary: Summary
+    summary: JournalSummary
 
     @property
     def gaps(self) -> list[str]:
@@ -45,7 +45,7 @@ def open_journal(url: str) -> RunJournal:
             f"No journal found in {store.url}.",
             hint="Pass the folder or URL of a run, such as ./run or gs://bucket/run.",
         )
-    return RunJournal(url=store.url, records=records, summary=summarise(records))
+    return RunJournal(url=store.url, records=records, summary=summarize(records))
 
 
 def node_count(nodes: int | None, workload: WorkloadSpec | None) -> int:
@@ -140,7 +140,7 @@ def _grace_seconds(record: AttemptRecord, attempt: AttemptSummary) -> float:
     """The actual grace period: as announced if the process exited itself, else until the kill."""
     if attempt.ending is not Ending.ANNOUNCED or attempt.grace is None:
         return 0.0
-    if _has(record, Left):
+    if _has(record, AttemptExited):
         return attempt.grace.given_seconds
     return min(attempt.grace.used_seconds, attempt.grace.given_seconds)
 
@@ -157,5 +157,5 @@ def _saves(record: AttemptRecord) -> list[Saved]:
     return [event for event in record.events if isinstance(event, Saved)]
 
 
-def _has(record: AttemptRecord, kind: type[Left] | type[Resumed]) -> bool:
+def _has(record: AttemptRecord, kind: type[AttemptExited] | type[Resumed]) -> bool:
     return any(isinstance(event, kind) for event in record.events)

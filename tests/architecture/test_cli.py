@@ -31,6 +31,12 @@ def test_every_command_has_help_with_examples(command: str) -> None:
     assert f"outlast {command}" in done.stdout
 
 
+def test_help_is_wrapped_to_the_terminal_only() -> None:
+    done = outlast("drill", "--help", env={"COLUMNS": "500"})
+
+    assert "with evictions. Each run has a fresh folder; {dir} in" in done.stdout
+
+
 def test_the_version_is_printed() -> None:
     import outlast as library
 

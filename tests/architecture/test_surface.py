@@ -51,7 +51,7 @@ assert before == (signal.getsignal(signal.SIGTERM), threading.active_count())
 
 def test_every_exported_name_exists_and_nothing_else_does() -> None:
     assert set(dir(outlast)) == {*outlast.__all__, "__version__"}
-    for name in outlast.__all__:
+    for name in dir(outlast):
         assert getattr(outlast, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Gaurd'"):
         _ = outlast.Gaurd  # type: ignore[attr-defined]  # the mistake is the point

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from outlast.drills.run.node import GROUP, Isolation, Node, NodeEnd, await_ends, best_isolation
+from outlast.drills.run.node import (
+    GROUP,
+    Isolation,
+    NodeEnd,
+    SimulatedNode,
+    await_ends,
+    best_isolation,
+)
 from outlast.drills.run.records import SigtermHandling
 from tests.drill.drilling import processes_with
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -26,11 +33,11 @@ ISOLATIONS = [
 @contextmanager
 def node(
     command: Sequence[str], tmp_path: Path, *, isolation: str = "group"
-) -> Iterator[tuple[Node, Path]]:
+) -> Iterator[tuple[SimulatedNode, Path]]:
     chosen: Isolation = best_isolation() if isolation == "namespace" else GROUP
     assert chosen.namespace == (isolation == "namespace")
     log = tmp_path / "log"
-    one = Node(
+    one = SimulatedNode(
         command,
         isolation=chosen,
         folder=tmp_path,
@@ -44,7 +51,7 @@ def node(
         await_ends([one], PATIENCE_SECONDS)
 
 
-def ended(one: Node) -> NodeEnd:
+def ended(one: SimulatedNode) -> NodeEnd:
     await_ends([one], PATIENCE_SECONDS)
     end = one.ended()
     assert end is not None, "The node did not end."
@@ -163,7 +170,7 @@ def test_a_command_that_cannot_be_started_fails_like_in_a_shell(tmp_path: Path) 
     chosen = best_isolation()
     if not chosen.prefix:
         return
-    one = Node(
+    one = SimulatedNode(
         ["no-such-command"],
         isolation=chosen,
         folder=tmp_path,

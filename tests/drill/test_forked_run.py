@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlast.checkpoint.runs.catalog import manifest_names
-from outlast.journal import Finished, Left, read_journal
+from outlast.journal import AttemptExited, RunFinished, read_journal
 from outlast.storage import open_store
 from tests.programs import Program
 from tests.servers.ports import free_port
@@ -76,8 +76,8 @@ def test_a_forked_child_leaves_the_run_to_its_parent(
         assert "child raised CheckpointError This process was forked" in program.output
     assert "child went on" not in program.output
     [record] = read_journal(open_store(url))
-    assert [event.step for event in record.events if isinstance(event, Finished)] == [6]
-    assert len([event for event in record.events if isinstance(event, Left)]) == 1
+    assert [event.step for event in record.events if isinstance(event, RunFinished)] == [6]
+    assert len([event for event in record.events if isinstance(event, AttemptExited)]) == 1
     assert len(manifest_names(open_store(url))) == 1
     prints = (tmp_path / "prints").read_text().splitlines()
     steps = [json.loads(line).get("step") for line in prints]
@@ -107,7 +107,7 @@ print("child exited", child.exitcode, flush=True)
         program.wait_for("child exited 0")
 
     [record] = read_journal(open_store(url))
-    assert [event.step for event in record.events if isinstance(event, Finished)] == [3]
+    assert [event.step for event in record.events if isinstance(event, RunFinished)] == [3]
 
 
 def test_waiting_for_a_notice_in_a_forked_child_is_refused() -> None:

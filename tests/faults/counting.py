@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from outlast.storage import ROUTINE, Buffer, Entry, Limits
+from outlast.storage import ROUTINE, Buffer, Limits, StoreEntry
 from tests.faults.stores import AroundStore
 
 
@@ -44,7 +44,7 @@ class CountingStore(AroundStore):
         self._note("read_into", name)
         super().read_into(name, buffer, start=start, limits=limits)
 
-    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         self._note("list", prefix)
         found = super().list(prefix, limits=limits)
         self.entries[threading.current_thread().name, prefix] += len(found)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 
 from outlast.checkpoint import session
-from outlast.storage import ROUTINE, Buffer, Entry, Limits, StorageError, Store, open_store
+from outlast.storage import ROUTINE, Buffer, Limits, StorageError, Store, StoreEntry, open_store
 
 
 class AroundStore:
@@ -43,7 +43,7 @@ class AroundStore:
     ) -> None:
         self.inner.read_into(name, buffer, start=start, limits=limits)
 
-    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         return self.inner.list(prefix, limits=limits)
 
     def delete(self, names: Iterable[str], *, limits: Limits = ROUTINE) -> None:

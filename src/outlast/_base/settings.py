@@ -20,7 +20,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Reading(NamedTuple, Generic[T_co]):
+class SettingValue(NamedTuple, Generic[T_co]):
     """The value of a setting, and where it came from."""
 
     value: T_co
@@ -47,18 +47,18 @@ class Setting(NamedTuple, Generic[T_co]):
         environ: Mapping[str, str] = os.environ,
         *,
         given_as: str | None = None,
-    ) -> Reading[T_co]:
+    ) -> SettingValue[T_co]:
         """The value to use. `given_as` names the source of `given`, if it is not the keyword."""
         if given is not None:
             return self._parsed(given, given_as or f"keyword {self.keyword}")
         # Manifests often set an empty variable to mean nothing.
         if text := environ.get(self.variable, "").strip():
             return self._parsed(text, f"variable {self.variable}")
-        return Reading(value=self.default, source="default")
+        return SettingValue(value=self.default, source="default")
 
-    def _parsed(self, given: object, source: str) -> Reading[T_co]:
+    def _parsed(self, given: object, source: str) -> SettingValue[T_co]:
         try:
-            return Reading(value=self.parse(given), source=source)
+            return SettingValue(value=self.parse(given), source=source)
         except ValueError as error:
             raise SettingError(
                 f"The {source} is {given!r}. {error}", hint=self.hint, source=source

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from outlast.capacity.errors import PlanningPackageMissing, WorkloadError
     from outlast.capacity.planning.tier_rules import TierChoice, choose_tier_by_rule
-    from outlast.capacity.vocabulary import Kind, Tier
+    from outlast.capacity.vocabulary import Tier, WorkloadKind
     from outlast.capacity.workload.file import Workload
 
 __all__ = [
-    "Kind",
     "PlanningPackageMissing",
     "Tier",
     "TierChoice",
     "Workload",
     "WorkloadError",
+    "WorkloadKind",
     "choose_tier_by_rule",
 ]
 
 _HOMES = {
-    "Kind": "outlast.capacity.vocabulary",
+    "WorkloadKind": "outlast.capacity.vocabulary",
     "PlanningPackageMissing": "outlast.capacity.errors",
     "Tier": "outlast.capacity.vocabulary",
     "TierChoice": "outlast.capacity.planning.tier_rules",

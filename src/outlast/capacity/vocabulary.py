@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class WorkloadKind(StrEnum):
     """The kind of a workload."""
 
     TRAINING = "training"

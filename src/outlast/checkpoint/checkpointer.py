@@ -13,7 +13,7 @@ from outlast.journal.events import FinalChoice
 
 
 class Checkpointer:
-    """Saves `state` under `url` and resumes it. See `outlast.Run` for loops that can hand over.
+    """Saves `state` under `url` and resumes it, in a loop of your own. See also `outlast.Run`.
 
     `step` is the number of completed steps, so `save(0)` saves the state before the first step.
     Without `every_steps` and `every_seconds`, the interval follows from the measured cost of saves.

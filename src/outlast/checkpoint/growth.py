@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import UnresumableState
-from outlast.checkpoint.format.manifest import Manifest
+from outlast.checkpoint.format.manifest import CheckpointManifest
 from outlast.checkpoint.restoring.fitting import misfits, places
 from outlast.checkpoint.state.tree import Tree
 
@@ -33,7 +33,7 @@ class GrowthCheck:
         self._has_found = False
         self._pending: UnresumableState | None = None
 
-    def check(self, manifest: Manifest) -> None:
+    def check(self, manifest: CheckpointManifest) -> None:
         """Compare a checkpoint with the fresh state. Runs in the writer thread."""
         if self._has_found:
             return

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Self, TypedDict
 from outlast._base.interval import IntervalPolicy
 from outlast._base.options import settings_of
 from outlast._base.settings import (
-    Reading,
     Setting,
+    SettingValue,
     choice_of,
     count_of,
     flag,
@@ -60,7 +60,7 @@ RUN_URL = setting(
     variable="OUTLAST_RUN_URL",
     default_text="`CHECKPOINT_DIR`, if set",
     meaning="Where a run stores its checkpoints. An indexed Job appends its index.",
-    hint="Give a folder, or a URL such as gs://bucket/run.",
+    hint="Use a folder, or a URL such as gs://bucket/run.",
 )
 
 
@@ -74,8 +74,8 @@ class CheckpointOptions(TypedDict, total=False):
             count_of("A whole number of steps"),
             None,
             default_text="`CHECKPOINT_INTERVAL`, if set",
-            meaning="Save every this many steps. A save waits for the previous one.",
-            hint="Give a whole number of steps, for example 500.",
+            meaning="Number of steps between saves. A save waits for the previous one to complete.",
+            hint="Use a whole number of steps, for example 500.",
         ),
     ]
     every_seconds: Annotated[
@@ -85,8 +85,8 @@ class CheckpointOptions(TypedDict, total=False):
             positive_seconds,
             None,
             default_text="automatic, from the cost of saves",
-            meaning="Save at the first step after this many seconds.",
-            hint="Give a number of seconds, for example 300.",
+            meaning="Time between saves. The save happens after the next step.",
+            hint="Use a number of seconds, for example 300.",
         ),
     ]
     keep_last: Annotated[
@@ -95,8 +95,8 @@ class CheckpointOptions(TypedDict, total=False):
             "keep_last",
             count_of("A whole number of checkpoints"),
             3,
-            meaning="How many of the newest checkpoints to keep.",
-            hint="Give a whole number of checkpoints; the newest is always kept.",
+            meaning="Number of newest checkpoints to keep.",
+            hint="Use a whole number of checkpoints; the newest is always kept.",
         ),
     ]
     keep_every: Annotated[
@@ -105,8 +105,8 @@ class CheckpointOptions(TypedDict, total=False):
             "keep_every",
             count_of("A whole number of steps"),
             None,
-            meaning="Never delete checkpoints at multiples of this many steps.",
-            hint="Give a whole number of steps, for example 10000.",
+            meaning="Keep all checkpoints whose step is a multiple of this number.",
+            hint="Use a whole number of steps, for example 10000.",
         ),
     ]
     on_error: Annotated[
@@ -116,7 +116,7 @@ class CheckpointOptions(TypedDict, total=False):
             choice_of(OnError),
             OnError.RAISE,
             meaning="What to do if a save fails: `raise` at the next step, or `warn` and continue.",
-            hint="Give raise or warn.",
+            hint="Use raise or warn.",
         ),
     ]
     memory_bytes_max: Annotated[
@@ -127,7 +127,7 @@ class CheckpointOptions(TypedDict, total=False):
             None,
             default_text="80% of the free memory",
             meaning="Memory limit for the copy of the state. A larger state is saved in parts.",
-            hint="Give a whole number of bytes, for example 4000000000.",
+            hint="Use a whole number of bytes, for example 4000000000.",
         ),
     ]
     compare_restored: Annotated[
@@ -137,7 +137,7 @@ class CheckpointOptions(TypedDict, total=False):
             flag,
             True,
             meaning="Compare the restored state with the checkpoint before the first step.",
-            hint="Give 1 or 0. With 0, errors of load_state_dict go unnoticed.",
+            hint="Use 1 or 0. With 0, errors in load_state_dict go unnoticed.",
         ),
     ]
     floor_seconds: Annotated[
@@ -146,8 +146,8 @@ class CheckpointOptions(TypedDict, total=False):
             "floor_seconds",
             seconds_from_zero,
             10.0,
-            meaning="The shortest automatic interval.",
-            hint="Give a number of seconds, for example 30.",
+            meaning="Shortest automatic interval between saves.",
+            hint="Use a number of seconds, for example 30.",
         ),
     ]
     ceiling_seconds: Annotated[
@@ -156,8 +156,8 @@ class CheckpointOptions(TypedDict, total=False):
             "ceiling_seconds",
             positive_seconds,
             3600.0,
-            meaning="The longest automatic interval.",
-            hint="Give a number of seconds, for example 900.",
+            meaning="Longest automatic interval between saves.",
+            hint="Use a number of seconds, for example 900.",
         ),
     ]
     prior_mean_seconds: Annotated[
@@ -166,8 +166,8 @@ class CheckpointOptions(TypedDict, total=False):
             "prior_mean_seconds",
             positive_seconds,
             10800.0,
-            meaning="The time between interruptions to assume before any were observed.",
-            hint="Give a number of seconds, for example 10800 for three hours.",
+            meaning="Mean time between interruptions to assume until some have been observed.",
+            hint="Use a number of seconds, for example 10800 for three hours.",
         ),
     ]
     prior_unannounced_share: Annotated[
@@ -176,8 +176,8 @@ class CheckpointOptions(TypedDict, total=False):
             "prior_unannounced_share",
             _parse_share,
             0.5,
-            meaning="The share of these interruptions that come without a notice.",
-            hint="Give a share from 0 to 1.",
+            meaning="Share of interruptions without a notice to assume until then.",
+            hint="Use a share from 0 to 1.",
         ),
     ]
     prior_weight: Annotated[
@@ -186,8 +186,8 @@ class CheckpointOptions(TypedDict, total=False):
             "prior_weight",
             _parse_weight,
             1.0,
-            meaning="How many observed interruptions that assumption counts as.",
-            hint="Give a number above 0, for example 10 for a mean that `outlast learn` found.",
+            meaning="How many observed interruptions these two assumptions count as.",
+            hint="Use a number above 0, for example 10 for a mean that `outlast learn` found.",
         ),
     ]
     may_pickle: Collection[str] | None
@@ -231,7 +231,7 @@ def _fields_of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return {field.name: values[field.name] for field in fields(kind)}
 
 
-def _check_bounds(floor: Reading[float], ceiling: Reading[float]) -> None:
+def _check_bounds(floor: SettingValue[float], ceiling: SettingValue[float]) -> None:
     if floor.value > ceiling.value:
         raise SettingError(
             f"The floor of {floor.value:g} s ({floor.source}) is above the ceiling of "
@@ -243,7 +243,7 @@ def _check_bounds(floor: Reading[float], ceiling: Reading[float]) -> None:
 
 def _interval_readings(
     given: Mapping[str, Any], environ: Mapping[str, str]
-) -> dict[str, Reading[Any]]:
+) -> dict[str, SettingValue[Any]]:
     """The steps or seconds of a fixed interval. A keyword for one hides the variables of both."""
     if given.get("every_steps") is not None or given.get("every_seconds") is not None:
         environ = {}
@@ -253,7 +253,7 @@ def _interval_readings(
         raise SettingError(
             f"The interval is fixed twice: at {steps.value} steps ({steps.source}) and at "
             f"{seconds.value:g} s ({seconds.source}).",
-            hint="Give one of the two, or neither.",
+            hint="Set one of the two, or neither.",
             source=steps.source,
         )
     if steps.value is None and seconds.value is None:

@@ -67,7 +67,7 @@ def start_attempt(
         )
     except BaseException as error:
         what = f"{type(error).__name__}: {error}"
-        journal.record(events.Failed(at=events.utc_now(), step=0, error=what))
+        journal.record(events.AttemptFailed(at=events.utc_now(), step=0, error=what))
         journal.close()
         raise
     if resumption is not None:

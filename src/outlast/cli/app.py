@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 
-from outlast import __version__
+from outlast._base.version import __version__
 from outlast._redact import remember
 from outlast.cli.commands import COMMANDS, GROUPS
 from outlast.cli.messages import print_error
@@ -35,7 +35,7 @@ def make_app(only: str | None = None) -> App:
                 command.path,
                 name=command.name,
                 group=groups[command.group],
-                help=None if only else command.summary(),
+                help=command.description() if only else command.summary(),
                 help_epilogue=command.epilogue,
             )
     return app

@@ -43,13 +43,22 @@ class Command:
                 )
 
     def summary(self) -> str:
-        """The first line of the function's docstring, read from the source."""
+        """The first line of the function's docstring."""
+        return self.description().partition("\n")[0]
+
+    def description(self) -> str:
+        """The function's docstring without its parameters, one line per paragraph.
+
+        Read from the source, so that the function need not be imported. Help wraps each line to
+        the width of the terminal.
+        """
         module, _, function = self.path.partition(":")
         spec = find_spec(module)
         source = getattr(spec.loader, "get_source", lambda _: None)(module) if spec else None
         for node in ast.parse(source or "").body:
             if isinstance(node, ast.FunctionDef) and node.name == function:
-                return (ast.get_docstring(node) or "").partition("\n")[0]
+                text = (ast.get_docstring(node) or "").partition("\n\nParameters\n")[0]
+                return "\n\n".join(" ".join(one.split()) for one in text.split("\n\n"))
         raise AssertionError(f"{self.path} is not a function in a source file.")
 
 

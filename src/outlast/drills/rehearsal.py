@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Unpack
 
-from outlast import __version__
+from outlast._base.version import __version__
 from outlast._redact import redact_words, remember
 from outlast.drills.compare.divergence import compare_hashes, read_hashes, read_steps
 from outlast.drills.judge.checks import judge, times
@@ -52,7 +52,7 @@ def drill(
     - `expect` names files to compare with a baseline run without evictions, which comes first
       unless `skip_baseline` is true; `recording` is a folder that keeps it for the next drill.
       `key` is the column that identifies a row, `tolerance` how far numbers may differ, and
-      `finished_when` a shell test that succeeds when all work is done.
+      `finished_when` a shell command that exits with 0 once all work is done.
     - `workdir` is a folder to copy for each run, `reset` a shell command to run before each, and
       `keep` a new folder for all files of the drill. `keep_env` lists variables to pass on although
       they point to a queue or a sink: OUTLAST_QUEUE_URL, OUTLAST_SINK_URL.

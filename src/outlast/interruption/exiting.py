@@ -65,7 +65,7 @@ _SIGEV_THREAD = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Departure:
+class ScheduledExit:
     """When the process exits by itself, its exit code, and how long the last callbacks may take."""
 
     at: float
@@ -84,11 +84,11 @@ class Exit:
         self._log_thread = StandbyThread("outlast-last-log")
 
     def end_process(
-        self, departure: Departure, why: str, callbacks: Sequence[Callable[[], object]]
+        self, scheduled_exit: ScheduledExit, why: str, callbacks: Sequence[Callable[[], object]]
     ) -> NoReturn:
         """Run the last callbacks and end this process, regardless of its other threads."""
         try:
-            end = time.monotonic() + departure.seconds_max
+            end = time.monotonic() + scheduled_exit.seconds_max
             called = [self._callback_thread.do(callback) for callback in callbacks]
             logged = self._log_thread.do(lambda: log.warning(why))
             for done in (*called, logged):
@@ -97,7 +97,7 @@ class Exit:
             self._log_thread.do(_flush).wait(max(0.0, end - time.monotonic()))
         finally:
             # Nothing else ends a process whose main thread is in a call that does not return.
-            os._exit(departure.code)
+            os._exit(scheduled_exit.code)
 
     def close(self) -> None:
         self._callback_thread.close()
@@ -108,8 +108,8 @@ class Exit:
         self._log_thread.join(seconds_max)
 
 
-def exit_by_timer(departure: Departure) -> None:
-    """Have the C library end this process shortly after the departure, even if Python hangs.
+def exit_by_timer(scheduled_exit: ScheduledExit) -> None:
+    """Have the C library end this process shortly after this exit is due, even if Python hangs.
 
     No Python thread runs while the interpreter shuts down, which may take longer than the grace
     period. If the C library cannot do it, the kill ends the process.
@@ -129,9 +129,9 @@ def exit_by_timer(departure: Departure) -> None:
             create = c_library.timer_create
         exit_address = ctypes.cast(ctypes.CDLL(None)["_exit"], ctypes.c_void_p).value or 0
         # struct sigevent, padded: call _exit(code) in a new thread (SIGEV_THREAD).
-        event = struct.pack("@QiiQQ32x", departure.code, 0, _SIGEV_THREAD, exit_address, 0)
+        event = struct.pack("@QiiQQ32x", scheduled_exit.code, 0, _SIGEV_THREAD, exit_address, 0)
         # The watcher exits first, as long as its thread still runs.
-        at = departure.at + 1.5 * departure.seconds_max
+        at = scheduled_exit.at + 1.5 * scheduled_exit.seconds_max
         seconds = max(at - time.monotonic(), 0.001)
         # struct itimerspec: no interval, then seconds and nanoseconds.
         when = struct.pack("@4l", 0, 0, int(seconds), int(seconds % 1 * 1e9))

@@ -16,7 +16,7 @@ from outlast._base.logs import get_logger
 from outlast.interruption import watcher
 from outlast.interruption.exit_codes import FINISHED, claims_success
 from outlast.interruption.guard_state import GuardState
-from outlast.interruption.notice import Announcement, Notice, Source
+from outlast.interruption.notice import Announcement, Notice, NoticeSource
 from outlast.interruption.settings import GuardSettings
 
 log = get_logger(__name__)
@@ -154,7 +154,7 @@ class Guard:
                 "Only an open guard can be interrupted, and only by the process that opened it."
             )
         self._watcher.announce(
-            Announcement(source=Source.PROGRAM, reason=reason, arrived=time.monotonic())
+            Announcement(source=NoticeSource.PROGRAM, reason=reason, arrived=time.monotonic())
         )
 
     def on_notice(self, callback: OnNotice) -> OnNotice:

@@ -11,10 +11,10 @@ from typing import Self
 
 from outlast._base.logs import get_logger
 from outlast.interruption.exit_codes import FINISHED, interrupted_code
-from outlast.interruption.exiting import Departure
+from outlast.interruption.exiting import ScheduledExit
 from outlast.interruption.expiry import explicit_expiry
 from outlast.interruption.machine import in_pod
-from outlast.interruption.notice import Announcement, Notice, Source, merge
+from outlast.interruption.notice import Announcement, Notice, NoticeSource, merge
 from outlast.interruption.settings import GuardSettings
 
 log = get_logger(__name__)
@@ -56,7 +56,7 @@ class GuardState:
     def receive(self, announcement: Announcement) -> bool:
         """Take note of an announcement. Returns whether it changes anything."""
         notice = announcement.for_grace(self.settings.grace_seconds)
-        if announcement.source is Source.MAINTENANCE:
+        if announcement.source is NoticeSource.MAINTENANCE:
             self.save_requested = notice
             return True
         merged = merge(self.notice, notice)
@@ -83,16 +83,16 @@ class GuardState:
             return FINISHED
         return interrupted_code(
             explicit=self.settings.exit_code,
-            by_keyboard=self.notice.source is Source.KEYBOARD,
+            by_keyboard=self.notice.source is NoticeSource.KEYBOARD,
             in_pod=in_pod(),
             cut_off=cut_off,
         )
 
-    def departure(self) -> Departure | None:
+    def scheduled_exit(self) -> ScheduledExit | None:
         """When and how the process exits by itself; None without a notice."""
         if self.notice is None:
             return None
-        return Departure(
+        return ScheduledExit(
             at=self._budget_end(self.notice),
             code=self.exit_code(cut_off=True),
             seconds_max=self.settings.reserve_seconds / 2,

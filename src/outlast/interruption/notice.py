@@ -8,7 +8,7 @@ PREEMPTION_WINDOW_SECONDS = 30.0
 """Compute Engine powers off a preempted VM about this long after the announcement."""
 
 
-class Source(StrEnum):
+class NoticeSource(StrEnum):
     """Where a notice came from."""
 
     SIGNAL = "signal"
@@ -21,7 +21,7 @@ class Source(StrEnum):
     @property
     def is_outside(self) -> bool:
         """Whether something outside the program stops the process at the deadline."""
-        return self not in (Source.KEYBOARD, Source.PROGRAM)
+        return self not in (NoticeSource.KEYBOARD, NoticeSource.PROGRAM)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +31,7 @@ class Notice:
     `arrived` and `deadline` are `time.monotonic()` seconds. The process is killed at the deadline.
     """
 
-    source: Source
+    source: NoticeSource
     reason: str
     arrived: float
     deadline: float
@@ -44,7 +44,7 @@ class Announcement:
     `window_seconds` is the time that the source itself grants; infinite if it does not say.
     """
 
-    source: Source
+    source: NoticeSource
     reason: str
     arrived: float
     window_seconds: float = math.inf

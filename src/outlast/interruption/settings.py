@@ -116,14 +116,14 @@ GRACE = setting(
     "grace_seconds",
     positive_seconds,
     15.0,
-    meaning="Time from a notice to the kill.",
+    meaning="Grace period: the time from a notice to SIGKILL.",
     hint="Set it to the number of seconds that the platform waits, for example 15.",
 )
 RESERVE = setting(
     "reserve_seconds",
     seconds_from_zero,
     2.0,
-    meaning="Part of the grace period that is reserved for exiting. The rest is for saving.",
+    meaning="Part of the grace period that is reserved for exiting. Saves use the rest.",
     hint="Set it to a number of seconds below the grace period, for example 2.",
 )
 SIGNALS: Setting[tuple[Signals, ...]] = setting(
@@ -131,7 +131,7 @@ SIGNALS: Setting[tuple[Signals, ...]] = setting(
     _parse_signals,
     (signal.SIGTERM, signal.SIGINT),
     default_text="SIGTERM,SIGINT",
-    meaning="The signals that count as a notice.",
+    meaning="Signals that count as a notice.",
     hint="Separate names by commas, for example SIGTERM,SIGINT,SIGUSR1.",
 )
 EXIT_CODE: Setting[int | None] = setting(

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from outlast._base.logs import get_logger
 from outlast.interruption.expiry import ExpiryClock, WallExpiry, is_credible, wrong_clock_warning
-from outlast.interruption.notice import PREEMPTION_WINDOW_SECONDS, Announcement, Source
+from outlast.interruption.notice import PREEMPTION_WINDOW_SECONDS, Announcement, NoticeSource
 from outlast.interruption.settings import GuardSettings
 
 log = get_logger(__name__)
@@ -66,7 +66,7 @@ class NoticeSources:
         if value == "TRUE":
             self._announce(
                 Announcement(
-                    source=Source.PREEMPTION,
+                    source=NoticeSource.PREEMPTION,
                     reason="Compute Engine is preempting this VM",
                     arrived=time.monotonic(),
                     window_seconds=PREEMPTION_WINDOW_SECONDS,
@@ -76,7 +76,9 @@ class NoticeSources:
     def _on_maintenance(self, value: str) -> None:
         if value == "TERMINATE_ON_HOST_MAINTENANCE":
             self._announce(
-                Announcement(source=Source.MAINTENANCE, reason=value, arrived=time.monotonic())
+                Announcement(
+                    source=NoticeSource.MAINTENANCE, reason=value, arrived=time.monotonic()
+                )
             )
 
     def _on_node_expiry(self, expires_at: datetime) -> None:

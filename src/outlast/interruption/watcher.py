@@ -18,7 +18,7 @@ from functools import partial
 
 from outlast._base.durations import format_duration
 from outlast._base.logs import get_logger
-from outlast.interruption.exiting import Departure, Exit, StandbyThread, exit_by_timer
+from outlast.interruption.exiting import Exit, ScheduledExit, StandbyThread, exit_by_timer
 from outlast.interruption.expiry import (
     BootExpiry,
     ExpiryClock,
@@ -26,7 +26,7 @@ from outlast.interruption.expiry import (
     wrong_clock_warning,
 )
 from outlast.interruption.guard_state import GuardState
-from outlast.interruption.notice import Announcement, Source
+from outlast.interruption.notice import Announcement, NoticeSource
 from outlast.interruption.signals import Arrival, SignalInbox
 from outlast.interruption.sources import NoticeSources
 
@@ -92,7 +92,7 @@ class Watcher:
         self._posted: deque[Announcement] = deque()
         self._unreported: list[Announcement] = []
         self._catching_up: deque[threading.Event] = deque()
-        self._pending_departure: Departure | None = None
+        self._pending_exit: ScheduledExit | None = None
         self._sources = NoticeSources(self.announce, self._set_node_expiry)
         self._node_expiry: ExpiryClock | None = None
         self._first_ctrl_c: float | None = None
@@ -143,16 +143,14 @@ class Watcher:
                 self._first_ctrl_c = None
                 self._announced = [a for a in self._announced if a.source.is_outside]
             if state.is_ended_from_outside:
-                self._pending_departure = _earliest(self._pending_departure, state.departure())
+                self._pending_exit = _earliest(self._pending_exit, state.scheduled_exit())
             try:
                 # A repeated SIGTERM must not kill a process that is still finishing.
-                if self._pending_departure is None:
+                if self._pending_exit is None:
                     self._listen()
             finally:
                 # Restoring Ctrl-C may raise it immediately.
-                self._closing = not (
-                    self._guards or self._pending_departure or self._inbox.listening
-                )
+                self._closing = not (self._guards or self._pending_exit or self._inbox.listening)
                 if self._closing:
                     _current = None
                     self._inbox.wake()
@@ -190,13 +188,11 @@ class Watcher:
 
         Called by the interpreter before it stops our thread. Does nothing without a notice.
         """
-        departure = self._departure()
-        if departure is None:
+        scheduled_exit = self._scheduled_exit()
+        if scheduled_exit is None:
             return
-        exit_by_timer(departure)
-        if self._pending_departure or any(
-            guard.state.is_ended_from_outside for guard in self._guards
-        ):
+        exit_by_timer(scheduled_exit)
+        if self._pending_exit or any(guard.state.is_ended_from_outside for guard in self._guards):
             # Fails only if the interpreter is shut down outside the main thread.
             with contextlib.suppress(ValueError):
                 self._inbox.ignore()
@@ -241,7 +237,7 @@ class Watcher:
             warnings = [*self._inbox.take_warnings(), *self._inbox.keep_hearing()]
             unreported, self._unreported = self._unreported, []
             states = [guard.state for guard in self._guards]
-            departure = self._departure()
+            scheduled_exit = self._scheduled_exit()
         if arrival is not None:
             self._inbox.confirm(arrival)
         for done in caught_up:
@@ -249,10 +245,10 @@ class Watcher:
         self._report(unreported, states)
         for warning in warnings:
             self._callback_thread.do(partial(log.warning, warning))
-        if departure is not None and departure.at <= time.monotonic():
+        if scheduled_exit is not None and scheduled_exit.at <= time.monotonic():
             last_acts = [call for state in reversed(states) for call in state.last_resort()]
             self._exit.end_process(
-                departure, "The program did not exit in time; exiting now.", last_acts
+                scheduled_exit, "The program did not exit in time; exiting now.", last_acts
             )
 
     def _caught_up(self) -> list[threading.Event]:
@@ -288,19 +284,19 @@ class Watcher:
     def _seconds_to_next_event(self) -> float:
         with _lock:
             waits = [_HANDLER_CHECK_SECONDS if self._inbox.listening else _WAIT_SECONDS_MAX]
-            departure = self._departure()
-            if departure is not None:
-                waits.append(departure.at - time.monotonic())
+            scheduled_exit = self._scheduled_exit()
+            if scheduled_exit is not None:
+                waits.append(scheduled_exit.at - time.monotonic())
             for guard, clock in self._running_clocks():
                 ahead_seconds = clock.seconds_left() - guard.state.settings.grace_seconds
                 waits.append(min(ahead_seconds, _CLOCK_CHECK_SECONDS))
         return max(0.0, min(waits))
 
-    def _departure(self) -> Departure | None:
-        departure = self._pending_departure
+    def _scheduled_exit(self) -> ScheduledExit | None:
+        scheduled_exit = self._pending_exit
         for guard in self._guards:
-            departure = _earliest(departure, guard.state.departure())
-        return departure
+            scheduled_exit = _earliest(scheduled_exit, guard.state.scheduled_exit())
+        return scheduled_exit
 
     def _notify_guards(self, announcement: Announcement) -> None:
         self._announced.append(announcement)
@@ -312,13 +308,13 @@ class Watcher:
         number = arrival.number
         if not any(number in guard.state.settings.signals for guard in self._guards):
             return
-        source = Source.KEYBOARD if number == signal.SIGINT else Source.SIGNAL
-        if source is Source.KEYBOARD:
+        source = NoticeSource.KEYBOARD if number == signal.SIGINT else NoticeSource.SIGNAL
+        if source is NoticeSource.KEYBOARD:
             first, self._first_ctrl_c = self._first_ctrl_c, self._first_ctrl_c or arrival.moment
-            departure = self._guards[-1].state.departure()
+            scheduled_exit = self._guards[-1].state.scheduled_exit()
             repeated = first is not None and arrival.moment - first >= _SECOND_CTRL_C_SECONDS
-            if repeated and departure is not None:
-                self._exit.end_process(departure, "Received a second Ctrl-C; exiting now.", [])
+            if repeated and scheduled_exit is not None:
+                self._exit.end_process(scheduled_exit, "Received a second Ctrl-C; exiting now.", [])
         name = signal.Signals(number).name
         self._notify_guards(Announcement(source=source, reason=name, arrived=arrival.moment))
 
@@ -353,7 +349,7 @@ class Watcher:
                 continue
             guard.expired = True
             announcement = Announcement(
-                source=Source.EXPIRY,
+                source=NoticeSource.EXPIRY,
                 reason=f"the machine expires according to {clock.source}",
                 arrived=time.monotonic(),
             )
@@ -392,18 +388,18 @@ def _forget_in_child() -> None:
     _unblock_signals()
 
 
-def _earliest(one: Departure | None, other: Departure | None) -> Departure | None:
+def _earliest(one: ScheduledExit | None, other: ScheduledExit | None) -> ScheduledExit | None:
     return min((d for d in (one, other) if d is not None), key=lambda d: d.at, default=None)
 
 
 def _log_notice(announcement: Announcement, left: str) -> None:
     fields = {"source": announcement.source.value, "reason": announcement.reason}
-    if announcement.source is Source.MAINTENANCE:
+    if announcement.source is NoticeSource.MAINTENANCE:
         log.warning("Host maintenance was announced: requesting a save.", extra=fields)
         return
     what = f"Notice: {announcement.reason}."
-    if announcement.source is Source.SIGNAL:
+    if announcement.source is NoticeSource.SIGNAL:
         what = f"Received {announcement.reason}:"
-    elif announcement.source is Source.KEYBOARD:
+    elif announcement.source is NoticeSource.KEYBOARD:
         what = "Received Ctrl-C; press it again to exit now:"
     log.warning("%s %s left to save and exit.", what, left, extra=fields)

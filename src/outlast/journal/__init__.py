@@ -1,32 +1,36 @@
 """The journal of a run: the events of each attempt, and the figures derived from them."""
 
 from outlast.journal.attempt import Ending, Grace
-from outlast.journal.derive import AttemptSummary, Summary, summarise
+from outlast.journal.derive import AttemptSummary, JournalSummary, summarize
 from outlast.journal.events import (
+    AttemptExited,
+    AttemptFailed,
+    AttemptFenced,
+    AttemptInterrupted,
     AttemptStarted,
     CheckpointGivenUp,
     Dropped,
     Event,
-    Failed,
-    Fenced,
     FinalChoice,
     FinalDecision,
-    Finished,
-    Interrupted,
-    Left,
     Metrics,
     NoticeArrived,
-    Other,
     PassedOver,
     Progress,
     Resumed,
+    RunFinished,
     Saved,
     SaveFailed,
+    UnknownEvent,
 )
 from outlast.journal.reader import AttemptRecord, read_journal
 from outlast.journal.writer import JournalWriter
 
 __all__ = [
+    "AttemptExited",
+    "AttemptFailed",
+    "AttemptFenced",
+    "AttemptInterrupted",
     "AttemptRecord",
     "AttemptStarted",
     "AttemptSummary",
@@ -34,24 +38,20 @@ __all__ = [
     "Dropped",
     "Ending",
     "Event",
-    "Failed",
-    "Fenced",
     "FinalChoice",
     "FinalDecision",
-    "Finished",
     "Grace",
-    "Interrupted",
+    "JournalSummary",
     "JournalWriter",
-    "Left",
     "Metrics",
     "NoticeArrived",
-    "Other",
     "PassedOver",
     "Progress",
     "Resumed",
+    "RunFinished",
     "SaveFailed",
     "Saved",
-    "Summary",
+    "UnknownEvent",
     "read_journal",
-    "summarise",
+    "summarize",
 ]

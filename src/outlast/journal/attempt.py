@@ -11,16 +11,16 @@ from functools import cached_property
 from typing import TypeVar
 
 from outlast.journal.events import (
+    AttemptExited,
+    AttemptFailed,
+    AttemptFenced,
+    AttemptInterrupted,
     AttemptStarted,
     Event,
-    Failed,
-    Fenced,
     FinalDecision,
-    Finished,
-    Interrupted,
-    Left,
     NoticeArrived,
     Resumed,
+    RunFinished,
     Saved,
 )
 from outlast.journal.reader import AttemptRecord
@@ -106,22 +106,22 @@ class Attempt:
         return max((event.step for event in self.all(Saved)), default=None)
 
     def ending(self, *, may_run: bool) -> Ending:
-        if self.has(Finished):
+        if self.has(RunFinished):
             return Ending.FINISHED
-        if self.has(Fenced):
+        if self.has(AttemptFenced):
             return Ending.FENCED
-        if self.has(Failed):
+        if self.has(AttemptFailed):
             return Ending.FAILED
-        if self.has(Left):
+        if self.has(AttemptExited):
             return self._ending_by_leaving()
         if may_run:
             return Ending.OPEN
-        return Ending.ANNOUNCED if self.has(NoticeArrived, Interrupted) else Ending.KILLED
+        return Ending.ANNOUNCED if self.has(NoticeArrived, AttemptInterrupted) else Ending.KILLED
 
     def _ending_by_leaving(self) -> Ending:
-        if self.has(NoticeArrived, Interrupted):
+        if self.has(NoticeArrived, AttemptInterrupted):
             return Ending.ANNOUNCED
-        return Ending.LEFT if self.all(Left)[-1].exit_code == 0 else Ending.FAILED
+        return Ending.LEFT if self.all(AttemptExited)[-1].exit_code == 0 else Ending.FAILED
 
     @property
     def kept_all(self) -> bool:
@@ -223,7 +223,7 @@ def _is_plausible(event: Event) -> bool:
 
 
 def _follows_notice(event: Event) -> bool:
-    return isinstance(event, FinalDecision | Interrupted | Left) or (
+    return isinstance(event, FinalDecision | AttemptInterrupted | AttemptExited) or (
         isinstance(event, Saved) and event.final
     )
 

@@ -44,7 +44,7 @@ class AttemptSummary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Summary:
+class JournalSummary:
     """The figures of a run. A figure is None if the journal does not contain it.
 
     `interruptions_missed` counts the announced interruptions whose work was not saved in time.
@@ -78,7 +78,7 @@ class Summary:
     lines_garbled: int
 
 
-def summarise(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> Summary:
+def summarize(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> JournalSummary:
     """All figures of a run, from its attempts, oldest first. Pure.
 
     `is_live` means that the newest attempt may still be running, so a missing end is not a kill.
@@ -94,7 +94,7 @@ def summarise(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> Sum
     total_seconds = _total_seconds(views)
     useful_seconds = steps_done * (step_seconds or 0.0)
     announced = [s for s in summaries if s.ending is Ending.ANNOUNCED]
-    return Summary(
+    return JournalSummary(
         attempts=summaries,
         finished=bool(summaries) and summaries[-1].ending is Ending.FINISHED,
         interruptions_announced=len(announced),

@@ -170,7 +170,7 @@ class FinalDecision(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Interrupted(Event):
+class AttemptInterrupted(Event):
     """The loop ended because of a notice."""
 
     kind: ClassVar[str] = "interrupted"
@@ -180,7 +180,7 @@ class Interrupted(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fenced(Event):
+class AttemptFenced(Event):
     """This attempt stopped because a newer one took over."""
 
     kind: ClassVar[str] = "fenced"
@@ -190,7 +190,7 @@ class Fenced(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Failed(Event):
+class AttemptFailed(Event):
     """The program ended with an error."""
 
     kind: ClassVar[str] = "failed"
@@ -200,7 +200,7 @@ class Failed(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finished(Event):
+class RunFinished(Event):
     """All work is done."""
 
     kind: ClassVar[str] = "finished"
@@ -209,7 +209,7 @@ class Finished(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Left(Event):
+class AttemptExited(Event):
     """The process exited by itself; the last event of an attempt that was not killed."""
 
     kind: ClassVar[str] = "left"
@@ -228,7 +228,7 @@ class Dropped(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Other(Event):
+class UnknownEvent(Event):
     """An event whose kind or fields this version does not know; everything is in `extra`."""
 
     name: str
@@ -246,11 +246,11 @@ KINDS: Mapping[str, type[Event]] = {
         CheckpointGivenUp,
         NoticeArrived,
         FinalDecision,
-        Interrupted,
-        Fenced,
-        Failed,
-        Finished,
-        Left,
+        AttemptInterrupted,
+        AttemptFenced,
+        AttemptFailed,
+        RunFinished,
+        AttemptExited,
         Dropped,
     )
 }

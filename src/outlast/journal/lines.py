@@ -2,8 +2,8 @@
 
 One object per line, keys sorted. Numbers that JSON lacks are strings: "NaN", "Infinity",
 "-Infinity". A reader keeps what it does not know, so that an old version can read the journal of a
-newer one: unknown fields go into `extra`, and unknown kinds become `Other`. Any other line is
-garbled: it is counted and skipped.
+newer one: unknown fields go into `extra`, and unknown kinds become `UnknownEvent`. Any other line
+is garbled: it is counted and skipped.
 
 Objects are never appended to, so the journal of an attempt consists of small segments:
 `journal/000007-000001.jsonl` is segment 1 of attempt 7.
@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, NoReturn
 
 from outlast._redact import redact
-from outlast.journal.events import KINDS, Event, FinalChoice, Other, PassedOver, Scalar
+from outlast.journal.events import KINDS, Event, FinalChoice, PassedOver, Scalar, UnknownEvent
 
 TEXT_CHARACTERS_MAX = 4000
 """Longer texts, such as a long error message, are truncated."""
@@ -48,9 +48,9 @@ class Lines(NamedTuple):
 
 def encode(event: Event) -> bytes:
     """One line, with a line break. Raises `ValueError` or `TypeError` if JSON cannot express it."""
-    kind = event.name if isinstance(event, Other) else event.kind
+    kind = event.name if isinstance(event, UnknownEvent) else event.kind
     own = {f.name: getattr(event, f.name) for f in _own_fields(type(event))}
-    if isinstance(event, Other):
+    if isinstance(event, UnknownEvent):
         del own["name"]
     at = event.at.astimezone(UTC).isoformat()
     # The fields of the event go last, so that `extra` cannot replace them.
@@ -138,7 +138,7 @@ def _event(found: dict[str, object]) -> Event:
             return _built(known, at, rest)
         except ValueError:
             pass
-    return Other(name=kind, at=at, extra=rest)
+    return UnknownEvent(name=kind, at=at, extra=rest)
 
 
 def _built(kind: type[Event], at: datetime, rest: Mapping[str, object]) -> Event:

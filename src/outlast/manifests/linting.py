@@ -28,7 +28,7 @@ from outlast.manifests.lint.kubernetes.review import FileFormat, LoadedFile, Rev
 from outlast.manifests.lint.kubernetes.schemas import schemas_for
 from outlast.manifests.lint.pools.model import ClusterCapacity, joined
 from outlast.manifests.rules import ALL_RULES
-from outlast.yamltext.source import Source
+from outlast.yamltext.source import SourceText
 
 if TYPE_CHECKING:
     from outlast.manifests.lint.engine.fixing import FixedText
@@ -64,7 +64,7 @@ class LintInputs:
 class FixedFile:
     """A file before and after fixes. `folder` is the one it was found below, None if named."""
 
-    before: Source
+    before: SourceText
     after: str
     folder: Path | None = None
 
@@ -117,7 +117,7 @@ def examine_and_fix(
     folders = {found.name: found.folder for found in inputs.files}
     links = {found.name for found in inputs.files if found.is_link}
     not_fixed: dict[str, None] = {}
-    originals: dict[str, Source] = {}
+    originals: dict[str, SourceText] = {}
     texts: dict[str, str] = {}
     count = 0
     files, report = _examined(inputs)
@@ -143,7 +143,7 @@ def examine_and_fix(
 
 def _fixes(
     files: Iterable[LoadedFile], report: LintReport, *, unsafe: bool
-) -> list[tuple[Source, "FixedText"]]:
+) -> list[tuple[SourceText, "FixedText"]]:
     """The files with fixes, each with its new text."""
     from outlast.manifests.lint.engine.fixing import fix_file
 
@@ -285,7 +285,7 @@ def _extra(
 
 
 def _with_texts(
-    inputs: LintInputs, sources: dict[str, Source], texts: dict[str, str]
+    inputs: LintInputs, sources: dict[str, SourceText], texts: dict[str, str]
 ) -> LintInputs:
     def renewed(found: InputFile) -> InputFile:
         if found.name not in texts:

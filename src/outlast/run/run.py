@@ -8,7 +8,7 @@ If killed at any moment: the next attempt resumes from the newest checkpoint tha
 """
 
 import os
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from types import TracebackType
 from typing import Annotated, Any, NoReturn, Self, Unpack
 
@@ -18,10 +18,10 @@ from outlast.checkpoint.errors import Fenced
 from outlast.checkpoint.position import Position
 from outlast.checkpoint.runs.bucket_location import warn_if_far
 from outlast.checkpoint.session import CheckpointSession
-from outlast.checkpoint.settings import CheckpointOptions
+from outlast.checkpoint.settings import RUN_URL, CheckpointOptions
 from outlast.checkpoint.state.randomness import random_states
 from outlast.checkpoint.state.step_hashes import VARIABLE, StepHashes
-from outlast.errors import Interrupted, OutlastError
+from outlast.errors import Interrupted, OutlastError, SettingError
 from outlast.interruption.exit_codes import claims_success
 from outlast.interruption.guard import Guard
 from outlast.interruption.machine import google_metadata_host
@@ -29,7 +29,6 @@ from outlast.interruption.settings import EXIT_CODE, GRACE, METADATA_HOST
 from outlast.journal import events
 from outlast.metrics.exporter import Exporter, Metric, expiry_metric
 from outlast.run.loops import TrainingLoops
-from outlast.run.place import url_for
 
 log = get_logger(__name__)
 
@@ -237,8 +236,10 @@ class Run:
         self._session.final_save(self.step, remaining, at_boundary=at_boundary)
         code = self._guard.exit_code
         now = events.utc_now()
-        self._session.record(events.Interrupted(at=now, step=self.step, reason=notice.reason))
-        self._session.record(events.Left(at=now, exit_code=code, step=self.step))
+        self._session.record(
+            events.AttemptInterrupted(at=now, step=self.step, reason=notice.reason)
+        )
+        self._session.record(events.AttemptExited(at=now, exit_code=code, step=self.step))
 
     def _finish(self) -> None:
         self._loops.end_what_was_left()
@@ -247,8 +248,8 @@ class Run:
             self._session.save(self.step)
             self._session.wait()
         now = events.utc_now()
-        self._session.record(events.Finished(at=now, step=self.step))
-        self._session.record(events.Left(at=now, exit_code=0, step=self.step))
+        self._session.record(events.RunFinished(at=now, step=self.step))
+        self._session.record(events.AttemptExited(at=now, exit_code=0, step=self.step))
 
     def _fail(self, error: BaseException) -> None:
         """Close after an error, which no other error may hide."""
@@ -268,5 +269,21 @@ class Run:
     def _failure(self, error: BaseException) -> events.Event:
         now = events.utc_now()
         if isinstance(error, Fenced):
-            return events.Fenced(at=now, step=self.step, newer_attempt=error.newer_attempt)
-        return events.Failed(at=now, step=self.step, error=f"{type(error).__name__}: {error}")
+            return events.AttemptFenced(at=now, step=self.step, newer_attempt=error.newer_attempt)
+        return events.AttemptFailed(
+            at=now, step=self.step, error=f"{type(error).__name__}: {error}"
+        )
+
+
+def url_for(given: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> str:
+    """The URL of this run: given, or from the environment, with the index of an indexed Job."""
+    text = os.fspath(given) if given is not None else RUN_URL.read(environ=environ).value
+    text = text or environ.get("CHECKPOINT_DIR", "")
+    if not text:
+        raise SettingError(
+            "No folder or URL was given for the checkpoints.",
+            hint="Pass a folder or URL, or set OUTLAST_RUN_URL or CHECKPOINT_DIR.",
+            source="variable OUTLAST_RUN_URL",
+        )
+    index = environ.get("JOB_COMPLETION_INDEX", "")
+    return f"{text.rstrip('/')}/{index}" if index.isdecimal() else text

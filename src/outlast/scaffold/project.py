@@ -13,8 +13,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from outlast import __version__
 from outlast._base.files import refuse_links_below, write_below
+from outlast._base.version import __version__
 from outlast.errors import OutlastError
 
 NAME_CHARACTERS_MAX = 40

@@ -15,7 +15,7 @@ from outlast.storage.errors import (
 )
 from outlast.storage.limits import ROUTINE, Limits, final
 from outlast.storage.opening import open_store
-from outlast.storage.protocol import Buffer, Entry, Store, create_or_confirm
+from outlast.storage.protocol import Buffer, Store, StoreEntry, create_or_confirm
 from outlast.storage.small_json import read_json_object
 
 __all__ = [
@@ -25,12 +25,12 @@ __all__ = [
     "BadName",
     "BadURL",
     "Buffer",
-    "Entry",
     "Limits",
     "NotFound",
     "StorageError",
     "StorageTimeout",
     "Store",
+    "StoreEntry",
     "StoreFull",
     "StoreUnavailable",
     "TooShort",

@@ -8,7 +8,14 @@ from urllib.parse import urlsplit
 
 from outlast.storage.errors import AlreadyExists, NotFound, TooShort
 from outlast.storage.limits import ROUTINE, Limits
-from outlast.storage.protocol import Buffer, Entry, byte_views, check_name, folder_of, writable_view
+from outlast.storage.protocol import (
+    Buffer,
+    StoreEntry,
+    byte_views,
+    check_name,
+    folder_of,
+    writable_view,
+)
 
 _SHARED: "dict[str, MemoryStore]" = {}
 _SHARED_LOCK = threading.Lock()
@@ -59,12 +66,12 @@ class MemoryStore:
             )
         view[:] = found
 
-    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         folder_of(prefix)
         with self._lock:
             objects = sorted(self._objects.items())
         return [
-            Entry(name=name, size_bytes=len(data), modified=modified)
+            StoreEntry(name=name, size_bytes=len(data), modified=modified)
             for name, (data, modified) in objects
             if name.startswith(prefix)
         ]

@@ -25,7 +25,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class StoreEntry:
     """An object in a listing. `modified` is in UTC, by the clock of the store."""
 
     name: str
@@ -71,7 +71,7 @@ class Store(Protocol):
         """
         ...
 
-    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         """All complete objects whose names start with `prefix`, sorted by name."""
         ...
 

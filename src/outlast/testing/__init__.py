@@ -1,5 +1,6 @@
 """Fakes for your tests. They pass the same contract tests as the real backends."""
 
-from outlast.testing.queue import MemoryQueue, MemorySink
+from outlast.testing.queue import MemoryQueue
+from outlast.testing.sink import MemorySink
 
 __all__ = ["MemoryQueue", "MemorySink"]

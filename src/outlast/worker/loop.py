@@ -20,7 +20,7 @@ from outlast._base.backoff import backoff_seconds
 from outlast._base.logs import get_logger
 from outlast.errors import OutlastError
 from outlast.interruption.exit_codes import interrupted_code
-from outlast.interruption.exiting import Departure, Exit
+from outlast.interruption.exiting import Exit, ScheduledExit
 from outlast.interruption.guard import Guard
 from outlast.interruption.machine import in_pod
 from outlast.interruption.notice import Notice
@@ -259,7 +259,7 @@ class WorkerLoop:
 
         def leave(call: FunctionCall) -> None:
             what = f"The function did not return within {timeout_seconds:g} s"
-            departure = Departure(
+            scheduled_exit = ScheduledExit(
                 at=time.monotonic(),
                 code=interrupted_code(
                     explicit=self._settings.exit_code,
@@ -271,7 +271,7 @@ class WorkerLoop:
             )
             policy = self._function.policy
             last_act = lambda: self._leased.fail_call(call, f"{what}.", policy)  # noqa: E731
-            exit.end_process(departure, f"{what}: exiting.", [last_act])
+            exit.end_process(scheduled_exit, f"{what}: exiting.", [last_act])
 
         return Watchdog(self._leased, timeout_seconds=timeout_seconds, on_overdue=leave)
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from outlast.yamltext.nodes import Map, Path, Seq, get
-from outlast.yamltext.reading import Reading, read
-from outlast.yamltext.source import Source
+from outlast.yamltext.reading import YamlContent, read
+from outlast.yamltext.source import SourceText
 from outlast.yamltext.writing import entry_lines, flow_text, item_lines, scalar_text
 
 _KEPT_BLANK_LINES = re.compile(r"[|>]\d?\+")
@@ -78,7 +78,7 @@ class Revision:
     splices: tuple[Splice, ...]
 
 
-def plan_revision(source: Source, root: Map, changes: Iterable[Change]) -> Revision | None:
+def plan_revision(source: SourceText, root: Map, changes: Iterable[Change]) -> Revision | None:
     """The revision that makes all of the changes, None if one cannot be spliced."""
     listed = tuple(changes)
     splices = [splice_for(source, root, change) for change in listed]
@@ -87,7 +87,9 @@ def plan_revision(source: Source, root: Map, changes: Iterable[Change]) -> Revis
     return Revision(root, listed, tuple(one for one in splices if one))
 
 
-def revised_text(source: Source, reading: Reading, revisions: Sequence[Revision]) -> str | None:
+def revised_text(
+    source: SourceText, reading: YamlContent, revisions: Sequence[Revision]
+) -> str | None:
     """The text with the revisions made, None if it would not read as exactly that.
 
     `reading` is what the text reads as now. Roots are its documents or the items of a List in it.
@@ -115,7 +117,7 @@ def with_values(text: str, values: Mapping[str, Mapping[str, Any]]) -> str | Non
 
     None if the text has to be changed by hand.
     """
-    source, reading = Source(name="", text=text), read(text)
+    source, reading = SourceText(name="", text=text), read(text)
     if len(reading.documents) != 1 or not isinstance(reading.documents[0], Map):
         return None
     root = reading.documents[0]
@@ -148,7 +150,7 @@ def plain(node: Any) -> Any:
     return node
 
 
-def splice_for(source: Source, root: Map, change: Change) -> Splice | None:
+def splice_for(source: SourceText, root: Map, change: Change) -> Splice | None:
     """The splice for one change, None if there is none."""
     if isinstance(change, Append):
         target = get(root, change.path)
@@ -171,7 +173,7 @@ def splice_for(source: Source, root: Map, change: Change) -> Splice | None:
 
 
 def _put(
-    source: Source, parent: Any, last: str | int, value: Any, after: str | None
+    source: SourceText, parent: Any, last: str | int, value: Any, after: str | None
 ) -> Splice | None:
     old = get(parent, (last,), parent)
     if old is parent:
@@ -192,7 +194,9 @@ def _put(
     return Splice(start=start, end=end, text=lead + scalar_text(value, is_json=is_json))
 
 
-def _insert(source: Source, parent: Map, key: str, value: Any, after: str | None) -> Splice | None:
+def _insert(
+    source: SourceText, parent: Map, key: str, value: Any, after: str | None
+) -> Splice | None:
     own = [name for name in parent.spans if name not in parent.merged]
     if not own:
         if not parent.is_flow:
@@ -214,7 +218,7 @@ def _insert(source: Source, parent: Map, key: str, value: Any, after: str | None
     return _below(source, value_end, entry_lines(key, value), column - 1)
 
 
-def _append(source: Source, target: Seq, value: Any) -> Splice | None:
+def _append(source: SourceText, target: Seq, value: Any) -> Splice | None:
     if not target.spans:
         if not target.is_flow:
             return None
@@ -228,7 +232,7 @@ def _append(source: Source, target: Seq, value: Any) -> Splice | None:
     return _below(source, max(start, end), item_lines(value), column - 1)
 
 
-def _below(source: Source, offset: int, lines: list[str], indent: int) -> Splice:
+def _below(source: SourceText, offset: int, lines: list[str], indent: int) -> Splice:
     """New lines below the one that contains `offset`."""
     line, _ = source.position(offset)
     _, at = source.line_bounds(line)
@@ -236,7 +240,7 @@ def _below(source: Source, offset: int, lines: list[str], indent: int) -> Splice
     return Splice(start=at, end=at, text=text)
 
 
-def _with_blank_lines(source: Source, start: int, end: int) -> int:
+def _with_blank_lines(source: SourceText, start: int, end: int) -> int:
     """The end of a value, after the blank lines that a block scalar with `+` keeps."""
     if not _KEPT_BLANK_LINES.match(source.text, start):
         return end
@@ -247,7 +251,7 @@ def _with_blank_lines(source: Source, start: int, end: int) -> int:
     return source.line_bounds(line)[1]
 
 
-def _remove_key(source: Source, parent: Map, key: str) -> Splice | None:
+def _remove_key(source: SourceText, parent: Map, key: str) -> Splice | None:
     own = [name for name in parent.spans if name not in parent.merged]
     if key not in own or len(own) == 1:
         return None
@@ -265,7 +269,7 @@ def _remove_key(source: Source, parent: Map, key: str) -> Splice | None:
     return Splice(start=key_start, end=following, text="")
 
 
-def _remove_item(source: Source, parent: Seq, index: int) -> Splice | None:
+def _remove_item(source: SourceText, parent: Seq, index: int) -> Splice | None:
     if not 0 <= index < len(parent) or len(parent) == 1:
         return None
     if parent.is_flow:
@@ -283,7 +287,7 @@ def _remove_from_flow(spans: list[tuple[int, int]], index: int) -> Splice:
     return Splice(start=spans[index - 1][1], end=spans[index][1], text="")
 
 
-def _remove_lines(source: Source, start: int, end: int) -> Splice:
+def _remove_lines(source: SourceText, start: int, end: int) -> Splice:
     first, _ = source.position(start)
     last, _ = source.position(end)
     begin, _ = source.line_bounds(first)
@@ -292,7 +296,7 @@ def _remove_lines(source: Source, start: int, end: int) -> Splice:
     return Splice(start=max(0, begin - len(source.newline)), end=len(source.text), text="")
 
 
-def _line_lead(source: Source, offset: int) -> str | None:
+def _line_lead(source: SourceText, offset: int) -> str | None:
     """The indentation before `offset` on its line, None if there is anything else."""
     line, column = source.position(offset)
     lead = source.line_text(line)[: column - 1]

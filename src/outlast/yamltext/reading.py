@@ -73,7 +73,7 @@ class RepeatedKey:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class YamlContent:
     """The content of a text. `documents` are the roots in order, without empty ones."""
 
     documents: list[Any] = field(default_factory=list)
@@ -81,9 +81,9 @@ class Reading:
     repeated: list[RepeatedKey] = field(default_factory=list)
 
 
-def read(text: str, dialect: Dialect = KUBERNETES) -> Reading:
+def read(text: str, dialect: Dialect = KUBERNETES) -> YamlContent:
     """Every document of a text. Never raises for its content."""
-    reading = Reading()
+    reading = YamlContent()
     budget = _Budget(left=dialect.expanded_max, limit=dialect.expanded_max)
     for start, end in _chunks(text):
         try:
@@ -127,7 +127,7 @@ class _Reader:
     """Reads one chunk of a text, which starts at the offset `base`."""
 
     def __init__(
-        self, chunk: str, base: int, reading: Reading, budget: _Budget, dialect: Dialect
+        self, chunk: str, base: int, reading: YamlContent, budget: _Budget, dialect: Dialect
     ) -> None:
         self._chunk = chunk
         self._base = base

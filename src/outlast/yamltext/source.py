@@ -15,7 +15,7 @@ _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xb
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Source:
+class SourceText:
     """The text of a file, or of standard input (then `path` is None).
 
     `byte_mark` is the byte order mark before the text, usually empty.
@@ -62,15 +62,15 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class SourceSpan:
     """The characters from `start` up to, not including, `end` of a source."""
 
-    source: Source = field(repr=False)
+    source: SourceText = field(repr=False)
     start: int
     end: int
 
 
-def decode(data: bytes, *, name: str, path: Path | None = None) -> tuple[Source, int | None]:
+def decode(data: bytes, *, name: str, path: Path | None = None) -> tuple[SourceText, int | None]:
     """The text in `data`: UTF-8, or UTF-16 with a byte order mark.
 
     The second value is the offset of the first invalid bytes, None if all are valid.
@@ -83,4 +83,4 @@ def decode(data: bytes, *, name: str, path: Path | None = None) -> tuple[Source,
     except UnicodeDecodeError as error:
         wrong = len(body[: error.start].decode(encoding))
         text = body.decode(encoding, errors="replace")
-    return Source(name=name, text=text, path=path, encoding=encoding, byte_mark=mark), wrong
+    return SourceText(name=name, text=text, path=path, encoding=encoding, byte_mark=mark), wrong

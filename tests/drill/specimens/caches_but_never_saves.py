@@ -1,4 +1,4 @@
-"""Prepares numbered shards once and reads them later, but never saves its training."""
+"""Prepares numbered shards once and reads them later, but never saves its progress."""
 
 from pathlib import Path
 

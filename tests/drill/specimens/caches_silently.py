@@ -1,4 +1,4 @@
-"""Prepares a cache once and reads it later; prints nothing, and never saves its training."""
+"""Prepares a cache once and reads it later; prints nothing, and never saves its progress."""
 
 from pathlib import Path
 

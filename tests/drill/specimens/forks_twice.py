@@ -1,4 +1,4 @@
-"""Does its work in a grandchild, as a launcher of a launcher does; nothing handles SIGTERM."""
+"""Does its work in a grandchild process, as a nested launcher does; nothing handles SIGTERM."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Never saves. Its first start ever is slow, and all later ones are fast."""
+"""Never saves. The very first start is slow, and all later ones are fast."""
 
 import os
 import time

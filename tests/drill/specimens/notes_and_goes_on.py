@@ -1,4 +1,4 @@
-"""Notes SIGTERM and never looks at the note; saves every step and resumes."""
+"""Sets a flag on SIGTERM but never checks it; saves every step and resumes."""
 
 from tests.drill.specimens.habits import STEPS, Notice, finish, save, saved_step, work
 

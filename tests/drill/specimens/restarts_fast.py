@@ -1,4 +1,4 @@
-"""Resumes well. Its first start ever is slow, and all later ones are fast."""
+"""Resumes well. The very first start is slow, and all later ones are fast."""
 
 import os
 import time

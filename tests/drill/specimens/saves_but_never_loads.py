@@ -1,4 +1,4 @@
-"""Saves, but never looks at what was saved."""
+"""Saves, but never loads what it saved."""
 
 from tests.drill.specimens.habits import STEPS, Notice, finish, save, work
 

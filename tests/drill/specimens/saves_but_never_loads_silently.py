@@ -1,4 +1,4 @@
-"""Saves, never looks at what was saved, and prints nothing."""
+"""Saves, never loads what it saved, and prints nothing."""
 
 from tests.drill.specimens.habits import STEPS, Notice, finish, save, work
 

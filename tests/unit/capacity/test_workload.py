@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.capacity import Kind, Tier, Workload, WorkloadError
+from outlast.capacity import Tier, Workload, WorkloadError, WorkloadKind
 from outlast.capacity.workload.file import workload_schema
 from tests.workload_keys import workload_keys
 
@@ -46,7 +46,7 @@ def test_seven_lines_suffice(tmp_path: Path) -> None:
     workload = Workload.read(path)
 
     assert (workload.name, workload.namespace) == ("tiny-gpt", "tiny-gpt")
-    assert (workload.kind, workload.tier) == (Kind.TRAINING, Tier.AUTO)
+    assert (workload.kind, workload.tier) == (WorkloadKind.TRAINING, Tier.AUTO)
     assert workload.image == "registry.example/trainer@sha256:…"
     assert workload.checkpoint is not None and workload.checkpoint.size == 12 * 1024**3
     assert workload.work is not None and workload.work.compute_hours == 38

@@ -8,7 +8,7 @@ import pytest
 
 import outlast
 from outlast.journal import events, read_journal
-from outlast.journal.derive import summarise
+from outlast.journal.derive import summarize
 from outlast.storage import open_store
 from tests.unit.checkpoint.stores import memory_url
 
@@ -45,6 +45,6 @@ def test_a_clock_set_back_an_hour_changes_nothing(monkeypatch: pytest.MonkeyPatc
     assert life(url, state, until=8) == 4
     assert life(url, {"x": 0}, until=9) == 7
 
-    summary = summarise(read_journal(open_store(url)))
+    summary = summarize(read_journal(open_store(url)))
     assert summary.running_seconds >= 0
     assert summary.steps_redone >= 0

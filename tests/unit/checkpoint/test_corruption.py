@@ -12,7 +12,7 @@ import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointCorrupt, NothingVerifies
-from outlast.checkpoint.format.manifest import Chunk, Manifest
+from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk
 from outlast.checkpoint.restoring.loading import verify
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.checkpoint.runs.inventory import Retention, delete_garbage, find_garbage
@@ -49,7 +49,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return url
 
 
-def newest(url: Path) -> Manifest:
+def newest(url: Path) -> CheckpointManifest:
     store = open_store(url)
     return read_manifest(store, manifest_names(store)[0])
 
@@ -60,34 +60,34 @@ def flip(path: Path, at: int, chance: random.Random) -> None:
     path.write_bytes(data)
 
 
-def flip_in_pack(url: Path, manifest: Manifest, chance: random.Random) -> None:
+def flip_in_pack(url: Path, manifest: CheckpointManifest, chance: random.Random) -> None:
     chunk: Chunk = chance.choice(manifest.chunks)
     [copy] = chunk.copies
     flip(url / copy.pack, copy.offset + chance.randrange(chunk.span.length), chance)
 
 
-def cut_pack(url: Path, manifest: Manifest, chance: random.Random) -> None:
+def cut_pack(url: Path, manifest: CheckpointManifest, chance: random.Random) -> None:
     path = url / chance.choice(sorted(manifest.packs))
     ends = [c.copies[0].offset + c.span.length for c in manifest.chunks]
     with path.open("r+b") as file:
         file.truncate(chance.randrange(max(ends)))
 
 
-def remove_pack(url: Path, manifest: Manifest, chance: random.Random) -> None:
+def remove_pack(url: Path, manifest: CheckpointManifest, chance: random.Random) -> None:
     (url / chance.choice(sorted(manifest.packs))).unlink()
 
 
-def flip_in_manifest(url: Path, manifest: Manifest, chance: random.Random) -> None:
+def flip_in_manifest(url: Path, manifest: CheckpointManifest, chance: random.Random) -> None:
     path = url / manifest.name
     flip(path, chance.randrange(path.stat().st_size), chance)
 
 
-def cut_manifest(url: Path, manifest: Manifest, chance: random.Random) -> None:
+def cut_manifest(url: Path, manifest: CheckpointManifest, chance: random.Random) -> None:
     path = url / manifest.name
     path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size)])
 
 
-def garble_manifest(url: Path, manifest: Manifest, chance: random.Random) -> None:
+def garble_manifest(url: Path, manifest: CheckpointManifest, chance: random.Random) -> None:
     (url / manifest.name).write_bytes(chance.randbytes(chance.randrange(500)))
 
 

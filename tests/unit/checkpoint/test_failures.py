@@ -19,7 +19,7 @@ from outlast.journal import (
     Saved,
     SaveFailed,
     read_journal,
-    summarise,
+    summarize,
 )
 from outlast.storage import (
     ROUTINE,
@@ -374,5 +374,5 @@ def test_a_restore_that_fails_halfway_ends_the_run_and_the_next_one_is_whole(
 
     assert resumed(url, blank) == 3
     assert all(np.array_equal(blank[name], array) for name, array in state.items())
-    attempts = summarise(read_journal(open_store(url))).attempts
+    attempts = summarize(read_journal(open_store(url))).attempts
     assert attempts[1].ending is Ending.FAILED

@@ -14,18 +14,18 @@ from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointError, Fenced
 from outlast.checkpoint.runs import fence, history
 from outlast.journal import (
+    AttemptExited,
+    AttemptFailed,
+    AttemptFenced,
     AttemptRecord,
     AttemptStarted,
-    Failed,
     JournalWriter,
-    Left,
     NoticeArrived,
     Progress,
     Saved,
     read_journal,
-    summarise,
+    summarize,
 )
-from outlast.journal import Fenced as WasFenced
 from outlast.journal.events import Event, utc_now
 from outlast.journal.reader import read_attempt
 from outlast.storage import AccessDenied, Limits, Store, open_store
@@ -92,13 +92,18 @@ def life_of(attempt: int) -> list[Event]:
             return [*first, Progress(at=at(40.0), step=attempt + 3)]
         case 1:
             final = a_save(attempt + 1, 31.0, final=True)
-            return [*first, notice, final, Left(at=at(32.0), exit_code=75, step=attempt + 1)]
+            return [
+                *first,
+                notice,
+                final,
+                AttemptExited(at=at(32.0), exit_code=75, step=attempt + 1),
+            ]
         case 2:
             return [*first, Progress(at=at(29.0), step=attempt + 5), notice]
         case 3:
-            return [*first, Failed(at=at(25.0), step=attempt, error="ValueError")]
+            return [*first, AttemptFailed(at=at(25.0), step=attempt, error="ValueError")]
         case _:
-            return [*first, WasFenced(at=at(26.0), step=attempt, newer_attempt=attempt + 1)]
+            return [*first, AttemptFenced(at=at(26.0), step=attempt, newer_attempt=attempt + 1)]
 
 
 def begin_after(store: Store, lives: int) -> history.History:
@@ -117,7 +122,7 @@ def test_what_is_learned_step_by_step_is_what_the_whole_journal_tells(lives: int
 
     learned = begin_after(store, lives)
 
-    summary = summarise(read_journal(store), is_live=False)
+    summary = summarize(read_journal(store), is_live=False)
     assert learned.observed == Observed(
         running_seconds=summary.running_seconds,
         announced=summary.interruptions_announced - summary.interruptions_missed,
@@ -140,7 +145,7 @@ def test_an_attempt_that_was_alive_when_the_next_one_began_is_judged_by_its_end(
 
     # Attempt 3 goes on for a while, and only then finds out.
     journal = JournalWriter(store, 3, background=False)
-    journal.record(WasFenced(at=at(60.0), step=9, newer_attempt=4))
+    journal.record(AttemptFenced(at=at(60.0), step=9, newer_attempt=4))
     journal.flush()
     settled, _ = history.read_history(store, 4)
 
@@ -282,7 +287,7 @@ def test_a_forged_last_number_is_refused_by_name(number: str) -> None:
 def test_of_a_long_journal_the_first_segment_and_the_last_ones_are_read(segments: int) -> None:
     store = CountingStore(MemoryStore())
     progress = [Progress(at=at(second), step=second) for second in range(1, segments - 1)]
-    ends = [started(1), *progress, Left(at=at(9999.0), exit_code=0, step=9999)]
+    ends = [started(1), *progress, AttemptExited(at=at(9999.0), exit_code=0, step=9999)]
     write_attempt(store, 1, *ends[-segments:], segments=segments)
     write_attempt(store, 11, started(11))
     store.reset()
@@ -290,7 +295,7 @@ def test_of_a_long_journal_the_first_segment_and_the_last_ones_are_read(segments
     record = read_attempt(store, 1)
 
     assert record is not None
-    assert isinstance(record.events[-1], Left)
+    assert isinstance(record.events[-1], AttemptExited)
     assert record.events[0] == ends[-segments:][0]
     assert store.count("list") == 0
     assert store.count("read") <= 64 + 4 * segments.bit_length() + 4
@@ -307,13 +312,13 @@ def test_a_torn_segment_hides_nothing_that_follows(tmp_path: Path) -> None:
     (torn / f"000001-000003.jsonl{suffix}").write_bytes(b"")
     journal = JournalWriter(store, 1, background=False)
     journal._segment = 3
-    journal.record(Left(at=at(5.0), exit_code=0, step=1))
+    journal.record(AttemptExited(at=at(5.0), exit_code=0, step=1))
     assert journal.flush()
 
     record = read_attempt(store, 1)
 
     assert record is not None
-    assert [type(event) for event in record.events] == [AttemptStarted, Saved, Left]
+    assert [type(event) for event in record.events] == [AttemptStarted, Saved, AttemptExited]
     assert record.attempt == AttemptRecord(attempt=1, events=()).attempt
 
 

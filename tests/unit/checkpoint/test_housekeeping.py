@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
-from outlast.checkpoint.format.manifest import encode
+from outlast.checkpoint.format.encoding import encode
 from outlast.checkpoint.restoring.loading import verify
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.storage import (
     ROUTINE,
     Buffer,
-    Entry,
     Limits,
     StorageTimeout,
     Store,
+    StoreEntry,
     StoreUnavailable,
     open_store,
 )
@@ -179,7 +179,7 @@ class OnceBad(AroundStore):
         inner = self.inner
         self._do(f"read {name}", lambda: inner.read_into(name, buffer, start=start, limits=limits))
 
-    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         return self._do(f"list {prefix}", lambda: self.inner.list(prefix, limits=limits))
 
     def delete(self, names: Iterable[str], *, limits: Limits = ROUTINE) -> None:

@@ -15,8 +15,9 @@ import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError, NothingVerifies
+from outlast.checkpoint.format.encoding import decode, encode
 from outlast.checkpoint.format.keys import Hashing, load_hashings
-from outlast.checkpoint.format.manifest import decode, digest_of, encode
+from outlast.checkpoint.format.manifest import digest_of
 from outlast.checkpoint.restoring import inspection
 from outlast.checkpoint.restoring.loading import verify
 from outlast.checkpoint.runs.catalog import SIGNED, manifest_names, read_manifest
@@ -162,7 +163,7 @@ def test_nothing_that_is_not_signed_is_parsed(
     key_file(NEW)
     store = saved(memory_url(), 1)
     name = forged(store, mac="0" * 64)
-    monkeypatch.setattr("outlast.checkpoint.format.manifest._manifest", pytest.fail)
+    monkeypatch.setattr("outlast.checkpoint.format.encoding._manifest", pytest.fail)
 
     with pytest.raises(CheckpointCorrupt, match="not signed"):
         read_manifest(store, name)

@@ -9,8 +9,8 @@ import pytest
 import outlast
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.errors import Interrupted, SettingError
-from outlast.journal import Ending, Metrics, read_journal, summarise
-from outlast.run.place import url_for
+from outlast.journal import Ending, Metrics, read_journal, summarize
+from outlast.run.run import url_for
 from outlast.storage import open_store
 from tests.unit.checkpoint.stores import memory_url
 
@@ -27,7 +27,7 @@ def steps_of(url: str) -> list[int]:
 
 
 def ending(url: str) -> Ending:
-    return summarise(read_journal(open_store(url))).attempts[-1].ending
+    return summarize(read_journal(open_store(url))).attempts[-1].ending
 
 
 def ran(url: str, count: int, **options: Any) -> list[int]:
@@ -254,7 +254,7 @@ def test_where_a_run_is_kept() -> None:
     assert url_for(None, both) == "gs://a/run"
     assert url_for(None, {"CHECKPOINT_DIR": "/data"}) == "/data"
     assert url_for("gs://a/run/", {"JOB_COMPLETION_INDEX": "3"}) == "gs://a/run/3"
-    with pytest.raises(SettingError, match="No place for the checkpoints") as caught:
+    with pytest.raises(SettingError, match="No folder or URL was given") as caught:
         url_for(None, {})
     assert caught.value.hint is not None
 

@@ -10,9 +10,10 @@ import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError
-from outlast.checkpoint.format import manifest as format
+from outlast.checkpoint.format import encoding as format
 from outlast.checkpoint.format.dtype_sizes import BYTES_BY_NAME, item_bytes
-from outlast.checkpoint.format.manifest import Manifest, decode, encode
+from outlast.checkpoint.format.encoding import decode, encode
+from outlast.checkpoint.format.manifest import CheckpointManifest
 from outlast.checkpoint.format.tree_validation import KINDS
 from outlast.checkpoint.restoring.inspection import arrays_of
 from outlast.checkpoint.restoring.loading import load
@@ -295,7 +296,9 @@ def test_no_random_change_of_a_manifest_loads_wrong_bytes(run: SavedRun) -> None
         assert_right(arrays, manifest, image, seed)
 
 
-def assert_right(arrays: dict[str, Any], manifest: Manifest, image: bytes, seed: int) -> None:
+def assert_right(
+    arrays: dict[str, Any], manifest: CheckpointManifest, image: bytes, seed: int
+) -> None:
     """What is loaded into a place are the bytes that were saved there.
 
     A value in the tree, a path, or a type of the same size can be changed unseen, because the hash

@@ -11,8 +11,8 @@ from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointsMissing
 from outlast.checkpoint.runs.catalog import COMMITTED, manifest_names
 from outlast.cli.app import run
-from outlast.journal import Failed, read_journal
-from outlast.storage import Entry, StorageError, Store, StoreUnavailable, open_store
+from outlast.journal import AttemptFailed, read_journal
+from outlast.storage import StorageError, Store, StoreEntry, StoreUnavailable, open_store
 from tests.faults.stores import AroundStore, FailingStore, wrapped
 from tests.unit.checkpoint.stores import NEVER, memory_url, resumed, saved
 
@@ -43,7 +43,7 @@ def test_a_run_whose_checkpoints_are_gone_is_refused(saves: int, lost: list[str]
     assert "another URL" in str(caught.value.hint)
     assert "delete" in str(caught.value.hint)
     failure = read_journal(open_store(url))[-1].events[-1]
-    assert isinstance(failure, Failed)
+    assert isinstance(failure, AttemptFailed)
     assert "CheckpointsMissing" in failure.error
 
 
@@ -147,7 +147,7 @@ def test_a_listing_during_which_a_manifest_is_replaced_is_repeated(
 
         left = 1
 
-        def list(self, prefix: str = "", **options: Any) -> list[Entry]:
+        def list(self, prefix: str = "", **options: Any) -> list[StoreEntry]:
             found = super().list(prefix, **options)
             if prefix == "manifests/" and self.left:
                 self.left -= 1

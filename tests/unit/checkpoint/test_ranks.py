@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError
-from outlast.checkpoint.format.manifest import Manifest, Shard, decode, digest_of, encode
+from outlast.checkpoint.format.encoding import decode, encode
+from outlast.checkpoint.format.manifest import CheckpointManifest, Shard, digest_of
 from outlast.checkpoint.ranks import SingleProcess, current_group
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.storage import open_store
@@ -16,14 +17,14 @@ from tests.unit.checkpoint.stores import memory_url, saved
 
 
 @pytest.fixture
-def manifest() -> Manifest:
+def manifest() -> CheckpointManifest:
     url = memory_url()
     saved(url, {"x": np.zeros((2, 3)), "y": np.zeros(4)})
     store = open_store(url)
     return read_manifest(store, manifest_names(store)[0])
 
 
-def sharded(manifest: Manifest, **shards: Shard) -> Manifest:
+def sharded(manifest: CheckpointManifest, **shards: Shard) -> CheckpointManifest:
     leaves = tuple(
         replace(leaf, shard=shards.get(leaf.path.removeprefix("state.")))
         for leaf in manifest.leaves
@@ -45,13 +46,13 @@ def test_one_process_is_a_group_of_its_own() -> None:
         current_group({"WORLD_SIZE": "8"})
 
 
-def test_a_checkpoint_of_one_process_has_no_shards(manifest: Manifest) -> None:
+def test_a_checkpoint_of_one_process_has_no_shards(manifest: CheckpointManifest) -> None:
     assert manifest.world_size == 1
     assert all(leaf.shard is None for leaf in manifest.leaves)
     assert b"shards" not in encode(manifest)
 
 
-def test_world_size_and_offsets_are_read_back(manifest: Manifest) -> None:
+def test_world_size_and_offsets_are_read_back(manifest: CheckpointManifest) -> None:
     written = sharded(manifest, x=Shard(global_shape=(8, 3), offsets=(6, 0)))
 
     found = decode(manifest.name, encode(written), world_size=4)
@@ -59,14 +60,16 @@ def test_world_size_and_offsets_are_read_back(manifest: Manifest) -> None:
     assert found == written
 
 
-def test_a_checkpoint_of_several_ranks_is_refused_by_one_process(manifest: Manifest) -> None:
+def test_a_checkpoint_of_several_ranks_is_refused_by_one_process(
+    manifest: CheckpointManifest,
+) -> None:
     data = encode(sharded(manifest))
 
     with pytest.raises(CheckpointCorrupt, match="saved by 4 ranks instead of 1"):
         decode(manifest.name, data)
 
 
-def test_shards_in_a_checkpoint_of_one_process_are_refused(manifest: Manifest) -> None:
+def test_shards_in_a_checkpoint_of_one_process_are_refused(manifest: CheckpointManifest) -> None:
     data = with_shards(encode(manifest), [[0, [8, 3], [6, 0]]])
 
     with pytest.raises(CheckpointCorrupt, match="shards of arrays, but was saved by one rank"):
@@ -94,7 +97,7 @@ def test_shards_in_a_checkpoint_of_one_process_are_refused(manifest: Manifest) -
     ],
     ids=str,
 )
-def test_impossible_shards_are_refused(manifest: Manifest, rows: Any) -> None:
+def test_impossible_shards_are_refused(manifest: CheckpointManifest, rows: Any) -> None:
     index = next(i for i, leaf in enumerate(manifest.leaves) if leaf.path == "state.x")
     if isinstance(rows, list):
         rows = [

@@ -15,7 +15,7 @@ import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import NothingVerifies
-from outlast.checkpoint.format.manifest import Manifest
+from outlast.checkpoint.format.manifest import CheckpointManifest
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.journal import Resumed, read_journal
 from outlast.storage import StoreUnavailable, open_store
@@ -50,7 +50,7 @@ def url(tmp_path: Path, origin: Path) -> Path:
     return Path(shutil.copytree(origin, tmp_path / "run"))
 
 
-def newest(url: Path) -> Manifest:
+def newest(url: Path) -> CheckpointManifest:
     store = open_store(url)
     return read_manifest(store, manifest_names(store)[0])
 

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from outlast.journal.events import (
+    AttemptExited,
+    AttemptInterrupted,
     AttemptStarted,
     Event,
     FinalChoice,
     FinalDecision,
-    Finished,
-    Interrupted,
-    Left,
     NoticeArrived,
     Progress,
     Resumed,
+    RunFinished,
     Saved,
 )
 from outlast.journal.lines import Segment, encode, encode_segment
@@ -104,13 +104,13 @@ class Simulated:
         seconds = final_seconds / 2
         self._tell(self._save(self._at(), seconds, seconds, final=True))
         self._spend("shutting down", final_seconds / 4)
-        self._tell(Interrupted(at=self._at(), step=self.step, reason="SIGTERM"))
-        self._tell(Left(at=self._at(), exit_code=75, step=self.step))
+        self._tell(AttemptInterrupted(at=self._at(), step=self.step, reason="SIGTERM"))
+        self._tell(AttemptExited(at=self._at(), exit_code=75, step=self.step))
         self._end(wait_seconds)
 
     def finish(self) -> list[AttemptRecord]:
         self.clock_seconds = max(self.clock_seconds, self._last_told())
-        self._tell(Finished(at=self._at(), step=self.step))
+        self._tell(RunFinished(at=self._at(), step=self.step))
         self._end(0.0)
         return self.records
 

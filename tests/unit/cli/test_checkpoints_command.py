@@ -15,7 +15,7 @@ from outlast.checkpoint.runs import fence, history
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.cli.app import run
 from outlast.cli.run import checkpoints
-from outlast.journal.events import Left, utc_now
+from outlast.journal.events import AttemptExited, utc_now
 from outlast.storage import open_store
 from tests.unit.checkpoint.stores import NEVER, resumed, saved
 
@@ -33,7 +33,7 @@ def url(tmp_path: Path) -> str:
         for step in (1, 2, 3):
             state["x"] += 1
             checkpointer.save(step)
-        checkpointer._session.record(Left(at=utc_now(), exit_code=75, step=3))
+        checkpointer._session.record(AttemptExited(at=utc_now(), exit_code=75, step=3))
     return url
 
 

@@ -14,17 +14,17 @@ from outlast.capacity.planning.why import best_change, cost_breakdown, total_amo
 from outlast.cli.plan.journals import open_journal_with_warning
 from outlast.errors import OutlastError
 from outlast.journal.attempt import plausible
-from outlast.journal.derive import summarise
+from outlast.journal.derive import summarize
 from outlast.journal.events import (
+    AttemptExited,
+    AttemptFailed,
     AttemptStarted,
     Dropped,
     Event,
-    Failed,
-    Finished,
-    Left,
     NoticeArrived,
     Progress,
     Resumed,
+    RunFinished,
     Saved,
 )
 from outlast.journal.reader import AttemptRecord
@@ -37,7 +37,7 @@ PRICE = Decimal("999999999.999999999")
 
 def journal_of(records: list[AttemptRecord]) -> RunJournal:
     records = [plausible(record) for record in records]
-    return RunJournal(url="run", records=tuple(records), summary=summarise(records))
+    return RunJournal(url="run", records=tuple(records), summary=summarize(records))
 
 
 def seconds_of(records: list[AttemptRecord]) -> dict[str, float]:
@@ -151,9 +151,9 @@ def odd_event(chance: random.Random) -> Event:
                 final=chance.random() < 0.5,
             ),
             NoticeArrived(at=at, source="signal", reason="SIGTERM", seconds_left=number),
-            Failed(at=at, step=step, error="x"),
-            Finished(at=at, step=step),
-            Left(at=at, exit_code=step, step=step),
+            AttemptFailed(at=at, step=step, error="x"),
+            RunFinished(at=at, step=step),
+            AttemptExited(at=at, exit_code=step, step=step),
             Dropped(at=at, count=step),
         ]
     )

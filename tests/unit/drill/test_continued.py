@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from outlast.drills.judge.continued import Outcome, by_files, by_lines
+from outlast.drills.judge.continued import Continuation, by_files, by_lines
 from outlast.drills.run.evidence import AttemptEvidence
 from outlast.drills.run.file_activity import FileActivity
 from outlast.drills.run.printed import (
@@ -27,15 +27,15 @@ BASELINE = steps(range(60))
 def test_lines_that_were_all_printed_again_show_a_new_start_and_are_counted() -> None:
     found = by_lines(BASELINE, [steps(range(30))], steps(range(60)))
 
-    assert found.outcome is Outcome.STARTED_OVER
-    assert found.said == "60 of 60 lines like 'step 59' were printed again"
+    assert found.outcome is Continuation.STARTED_OVER
+    assert found.sentence == "60 of 60 lines like 'step 59' were printed again"
 
 
 def test_lines_that_were_skipped_show_that_it_continued() -> None:
     found = by_lines(BASELINE, [steps(range(30)), steps(range(28, 45))], steps(range(40, 60)))
 
-    assert found.outcome is Outcome.CONTINUED
-    assert found.said == (
+    assert found.outcome is Continuation.CONTINUED
+    assert found.sentence == (
         "it printed 20 of 60 lines like 'step 59', and earlier attempts had printed 40 others"
     )
 
@@ -56,35 +56,35 @@ def test_without_clear_evidence_nothing_is_known(
 ) -> None:
     found = by_lines(BASELINE, [steps(earlier)], steps(last))
 
-    assert found.outcome is Outcome.UNKNOWN, why
+    assert found.outcome is Continuation.UNKNOWN, why
 
 
 def test_a_few_lines_that_were_not_printed_again_are_enough() -> None:
     found = by_lines(BASELINE, [steps(range(3))], steps(range(3, 60)))
 
-    assert found.outcome is Outcome.CONTINUED
-    assert by_lines(BASELINE, [steps([0])], steps(range(1, 60))).outcome is Outcome.UNKNOWN
+    assert found.outcome is Continuation.CONTINUED
+    assert by_lines(BASELINE, [steps([0])], steps(range(1, 60))).outcome is Continuation.UNKNOWN
 
 
 def test_numbered_lines_of_the_startup_are_not_taken_for_a_new_start() -> None:
     baseline = steps(range(60), head=SETTINGS)
     earlier, last = steps(range(30), head=SETTINGS), steps(range(30, 60), head=SETTINGS)
 
-    assert by_lines(baseline, [earlier], last).outcome is Outcome.CONTINUED
+    assert by_lines(baseline, [earlier], last).outcome is Continuation.CONTINUED
 
 
 def test_a_part_that_is_done_only_once_does_not_hide_a_new_start() -> None:
     once = "".join(f"building shard {number} of 90\n" for number in range(1, 91))
     baseline, earlier = steps(range(60), head=once), steps(range(30), head=once)
 
-    assert by_lines(baseline, [earlier], steps(range(60))).outcome is Outcome.STARTED_OVER
+    assert by_lines(baseline, [earlier], steps(range(60))).outcome is Continuation.STARTED_OVER
 
 
 def test_a_job_that_was_evicted_when_all_steps_were_done_has_nothing_to_print_again() -> None:
     done, nothing = steps(range(60)), steps([])
 
-    assert by_lines(BASELINE, [done], nothing).outcome is Outcome.CONTINUED
-    assert by_lines(BASELINE, [done], done).outcome is Outcome.STARTED_OVER
+    assert by_lines(BASELINE, [done], nothing).outcome is Continuation.CONTINUED
+    assert by_lines(BASELINE, [done], done).outcome is Continuation.STARTED_OVER
 
 
 def test_times_fractions_and_process_numbers_do_not_hide_the_step() -> None:
@@ -97,7 +97,7 @@ def test_times_fractions_and_process_numbers_do_not_hide_the_step() -> None:
         steps(range(30, 60), line=line(33, 3)),
     )
 
-    assert found.outcome is Outcome.CONTINUED
+    assert found.outcome is Continuation.CONTINUED
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_a_quoted_line_shows_no_secret() -> None:
         steps(range(9), line=f"step {{}} to {secret}"),
     )
 
-    assert found.outcome is Outcome.STARTED_OVER
-    assert "hunter2" not in found.said
+    assert found.outcome is Continuation.STARTED_OVER
+    assert "hunter2" not in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -159,33 +159,35 @@ def wrote(
 
 def judged(
     baseline: AttemptEvidence, earlier: AttemptEvidence, last: AttemptEvidence
-) -> tuple[Outcome, str]:
+) -> tuple[Continuation, str]:
     assert last.files is not None
     found = by_files(baseline, [earlier], last.files)
-    return found.outcome, found.said
+    return found.outcome, found.sentence
 
 
 def test_one_that_reads_its_checkpoint_and_saves_less_often_continued() -> None:
     last = wrote({"c": 4}, found=["c.json"], read=["c.json"])
 
-    outcome, said = judged(wrote({"c": 10}), wrote({"c": 6}), last)
+    outcome, sentence = judged(wrote({"c": 10}), wrote({"c": 6}), last)
 
-    assert outcome is Outcome.CONTINUED
-    assert said == "it read 'c.json' and wrote it 4 times; the baseline wrote it 10 times"
+    assert outcome is Continuation.CONTINUED
+    assert sentence == "it read 'c.json' and wrote it 4 times; the baseline wrote it 10 times"
 
 
 def test_one_that_reads_nothing_of_what_it_overwrites_started_over() -> None:
-    outcome, said = judged(wrote({"c": 10}), wrote({"c": 6}), wrote({"c": 10}, found=["c.json"]))
+    outcome, sentence = judged(
+        wrote({"c": 10}), wrote({"c": 6}), wrote({"c": 10}, found=["c.json"])
+    )
 
-    assert outcome is Outcome.STARTED_OVER
-    assert "it read nothing that earlier attempts had written ('c.json')" in said
+    assert outcome is Continuation.STARTED_OVER
+    assert "it read nothing that earlier attempts had written ('c.json')" in sentence
 
 
 @pytest.mark.parametrize("count", [9, 10, 12])
 def test_one_that_reads_its_checkpoint_but_saves_as_often_is_not_judged(count: int) -> None:
     last = wrote({"c": count}, found=["c.json"], read=["c.json"])
 
-    assert judged(wrote({"c": 10}), wrote({"c": 6}), last)[0] is Outcome.UNKNOWN
+    assert judged(wrote({"c": 10}), wrote({"c": 6}), last)[0] is Continuation.UNKNOWN
 
 
 def test_files_that_were_kept_show_that_it_continued() -> None:
@@ -194,10 +196,10 @@ def test_files_that_were_kept_show_that_it_continued() -> None:
     left = [f"{name}.json" for name in names[:6]]
     last = wrote(dict.fromkeys(names[6:], 1), found=left)
 
-    outcome, said = judged(baseline, wrote(dict.fromkeys(names[:6], 1)), last)
+    outcome, sentence = judged(baseline, wrote(dict.fromkeys(names[:6], 1)), last)
 
-    assert outcome is Outcome.CONTINUED
-    assert said == "it wrote 4 of 10 files like 'item0.json', and kept 6 of earlier attempts"
+    assert outcome is Continuation.CONTINUED
+    assert sentence == "it wrote 4 of 10 files like 'item0.json', and kept 6 of earlier attempts"
 
 
 def test_a_cache_that_is_complete_shows_no_progress() -> None:
@@ -207,4 +209,4 @@ def test_a_cache_that_is_complete_shows_no_progress() -> None:
 
     last = wrote({"result": 1}, found=left, read=left)
 
-    assert judged(wrote({"result": 1, **shards}), wrote(shards), last)[0] is Outcome.UNKNOWN
+    assert judged(wrote({"result": 1, **shards}), wrote(shards), last)[0] is Continuation.UNKNOWN

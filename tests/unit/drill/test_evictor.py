@@ -11,7 +11,7 @@ from outlast.drills.run.records import EvictionMoment
 from outlast.drills.run.schedule import Clock, JobClocks, PlannedEviction, Schedule
 
 if TYPE_CHECKING:
-    from outlast.drills.run.node import Node
+    from outlast.drills.run.node import SimulatedNode
 
 HABITS = JobTiming(grace_seconds=5.0, patience_seconds=1.0, unheard_seconds=1.0)
 
@@ -24,7 +24,7 @@ class StillNode:
 
 
 def live() -> LiveAttempt:
-    node = cast("Node", StillNode())
+    node = cast("SimulatedNode", StillNode())
     return LiveAttempt(number=1, worker=0, node=node, log=Path("log"), started=0.0, ready=0.0)
 
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from outlast import Guard, Notice, Source
+from outlast import Guard, Notice, NoticeSource
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.usefixtures("ample_grace")
@@ -31,7 +31,7 @@ def test_the_program_can_give_notice_itself() -> None:
         assert guard.interrupted
         assert guard.notice is not None
         assert (guard.notice.source, guard.notice.reason) == (
-            Source.PROGRAM,
+            NoticeSource.PROGRAM,
             "the loss is not a number",
         )
         assert guard.remaining() == pytest.approx(1700, abs=100)

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from outlast import Guard, Source
+from outlast import Guard, NoticeSource
 from outlast.interruption import metadata
 from outlast.interruption.metadata import MAINTENANCE, PREEMPTED, MetadataPoll, pause_seconds
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -81,7 +81,7 @@ def test_announced_maintenance_asks_for_a_save_and_not_for_departure(
         eventually(lambda: guard.save_requested is not None, "a save is requested")
 
         assert guard.save_requested is not None
-        assert guard.save_requested.source is Source.MAINTENANCE
+        assert guard.save_requested.source is NoticeSource.MAINTENANCE
         assert not guard.interrupted
         assert guard.exit_code == 0
 

@@ -6,27 +6,27 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from outlast.journal import (
+    AttemptExited,
+    AttemptFailed,
+    AttemptFenced,
+    AttemptInterrupted,
     AttemptRecord,
     AttemptStarted,
     Dropped,
     Ending,
     Event,
-    Failed,
-    Fenced,
     FinalChoice,
     FinalDecision,
-    Finished,
     Grace,
-    Interrupted,
-    Left,
     Metrics,
     NoticeArrived,
-    Other,
     Progress,
     Resumed,
+    RunFinished,
     Saved,
     SaveFailed,
-    summarise,
+    UnknownEvent,
+    summarize,
 )
 
 SEED = 3
@@ -65,8 +65,8 @@ def notice(seconds: float, left: float = 15.0) -> NoticeArrived:
     return NoticeArrived(at=at(seconds), source="signal", reason="SIGTERM", seconds_left=left)
 
 
-def left(seconds: float, step: int, code: int = 75) -> Left:
-    return Left(at=at(seconds), exit_code=code, step=step)
+def left(seconds: float, step: int, code: int = 75) -> AttemptExited:
+    return AttemptExited(at=at(seconds), exit_code=code, step=step)
 
 
 def record(attempt: int, *events: Event, garbled: int = 0) -> AttemptRecord:
@@ -82,7 +82,7 @@ EVICTED = record(
     notice(170),
     FinalDecision(at=at(170), step=110, choice=FinalChoice.FULL),
     saved(174, 110, stall=1.0, final=True),
-    Interrupted(at=at(175), step=110, reason="SIGTERM"),
+    AttemptInterrupted(at=at(175), step=110, reason="SIGTERM"),
     left(176, 110),
 )
 LAST = record(
@@ -91,14 +91,14 @@ LAST = record(
     resumed(210, 110),
     saved(262, 160, stall=2.0),
     progress(302, 200),
-    Finished(at=at(302), step=200),
+    RunFinished(at=at(302), step=200),
     left(303, 200, code=0),
 )
 RUN = [KILLED, EVICTED, LAST]
 
 
 def test_a_run_with_a_kill_and_an_eviction_is_told_in_full() -> None:
-    summary = summarise(RUN)
+    summary = summarize(RUN)
 
     assert [attempt.ending for attempt in summary.attempts] == [
         Ending.KILLED,
@@ -116,7 +116,7 @@ def test_a_run_with_a_kill_and_an_eviction_is_told_in_full() -> None:
 
 
 def test_the_time_of_a_run_is_told_in_full() -> None:
-    summary = summarise(RUN)
+    summary = summarize(RUN)
 
     assert summary.total_seconds == 303
     assert summary.running_seconds == 100 + 66 + 103
@@ -133,7 +133,7 @@ def test_the_time_of_a_run_is_told_in_full() -> None:
 def test_what_each_attempt_took_to_start_is_told() -> None:
     attempts = [*RUN, record(4, started(400, 4), resumed(410, 200), notice(430), left(440, 200))]
 
-    summary = summarise(attempts)
+    summary = summarize(attempts)
 
     # The last one never did a step, and had a notice before it would have.
     assert [attempt.starting_seconds for attempt in summary.attempts] == [0, 10, 10, 30]
@@ -142,7 +142,7 @@ def test_what_each_attempt_took_to_start_is_told() -> None:
 def test_what_comes_between_a_notice_and_the_final_save_is_no_part_of_a_step() -> None:
     late = FinalDecision(at=at(50), step=20, choice=FinalChoice.FULL)
 
-    summary = summarise([record(1, started(0), progress(1, 1), notice(20), late, left(60, 20))])
+    summary = summarize([record(1, started(0), progress(1, 1), notice(20), late, left(60, 20))])
 
     assert summary.step_seconds == pytest.approx(1.0)
 
@@ -153,7 +153,7 @@ def test_getting_warm_is_no_part_of_a_step() -> None:
         record(2, started(400, 2), resumed(410, 10), progress(711, 11), left(720, 20)),
     ]
 
-    summary = summarise(attempts)
+    summary = summarize(attempts)
 
     # From the first to the 20th step in 19 s and 1 s of a save; from the 11th to the 20th in 9 s.
     assert summary.step_seconds == pytest.approx(1.0)
@@ -162,14 +162,14 @@ def test_getting_warm_is_no_part_of_a_step() -> None:
 
 
 def test_one_line_of_progress_tells_of_steps_too() -> None:
-    summary = summarise([record(1, started(0), resumed(10, 5), progress(30, 15))])
+    summary = summarize([record(1, started(0), resumed(10, 5), progress(30, 15))])
 
     assert summary.step_seconds == pytest.approx(2.0)
     assert summary.attempts[0].starting_seconds == pytest.approx(10)
 
 
 def test_the_saves_of_a_run_are_told_in_full() -> None:
-    summary = summarise(RUN)
+    summary = summarize(RUN)
 
     assert summary.saves == 3
     assert (summary.stall_seconds, summary.save_seconds, summary.resume_seconds) == (1, 2, 2)
@@ -178,7 +178,7 @@ def test_the_saves_of_a_run_are_told_in_full() -> None:
 
 def test_nothing_at_all_is_a_summary_too() -> None:
     for attempts in ([], [record(1)]):
-        summary = summarise(attempts)
+        summary = summarize(attempts)
 
         assert not summary.finished
         assert summary.goodput is None
@@ -196,18 +196,18 @@ def test_nothing_at_all_is_a_summary_too() -> None:
         ([notice(1)], Ending.ANNOUNCED),
         ([notice(1), left(2, 1)], Ending.ANNOUNCED),
         ([notice(1), left(2, 1, code=0)], Ending.ANNOUNCED),
-        ([Finished(at=at(1), step=1)], Ending.FINISHED),
-        ([notice(1), Finished(at=at(1), step=1), left(2, 1)], Ending.FINISHED),
-        ([Failed(at=at(1), step=1, error="ValueError")], Ending.FAILED),
+        ([RunFinished(at=at(1), step=1)], Ending.FINISHED),
+        ([notice(1), RunFinished(at=at(1), step=1), left(2, 1)], Ending.FINISHED),
+        ([AttemptFailed(at=at(1), step=1, error="ValueError")], Ending.FAILED),
         ([left(1, 1, code=1)], Ending.FAILED),
         ([left(1, 1, code=0)], Ending.LEFT),
-        ([Fenced(at=at(1), step=1, newer_attempt=2), left(2, 1)], Ending.FENCED),
+        ([AttemptFenced(at=at(1), step=1, newer_attempt=2), left(2, 1)], Ending.FENCED),
     ],
 )
 def test_the_end_of_an_attempt_is_known_from_its_events(
     events: list[Event], ending: Ending
 ) -> None:
-    summary = summarise([record(1, started(0), *events), record(2, started(50, 2))])
+    summary = summarize([record(1, started(0), *events), record(2, started(50, 2))])
 
     assert summary.attempts[0].ending is ending
 
@@ -215,18 +215,18 @@ def test_the_end_of_an_attempt_is_known_from_its_events(
 def test_the_newest_attempt_without_an_end_may_still_run() -> None:
     attempts = [record(1, started(0), progress(10, 10))]
 
-    assert summarise(attempts).attempts[0].ending is Ending.OPEN
-    assert summarise(attempts).interruptions_unannounced == 0
-    assert summarise(attempts).steps_done == 10
-    assert summarise(attempts, is_live=False).attempts[0].ending is Ending.KILLED
-    assert summarise(attempts, is_live=False).interruptions_unannounced == 1
+    assert summarize(attempts).attempts[0].ending is Ending.OPEN
+    assert summarize(attempts).interruptions_unannounced == 0
+    assert summarize(attempts).steps_done == 10
+    assert summarize(attempts, is_live=False).attempts[0].ending is Ending.KILLED
+    assert summarize(attempts, is_live=False).interruptions_unannounced == 1
 
 
 def test_an_announced_interruption_whose_final_save_did_not_commit_was_missed() -> None:
     late = [started(0), saved(5, 5), progress(10, 10), notice(11)]
     next_one = record(2, started(50, 2), resumed(51, 5))
 
-    summary = summarise([record(1, *late), next_one])
+    summary = summarize([record(1, *late), next_one])
 
     assert (summary.interruptions_announced, summary.interruptions_missed) == (1, 1)
     assert summary.steps_lost == 5
@@ -235,11 +235,13 @@ def test_an_announced_interruption_whose_final_save_did_not_commit_was_missed() 
 def test_keeping_a_checkpoint_that_holds_every_step_misses_nothing() -> None:
     kept = [started(0), progress(10, 10), saved(11, 10), notice(12), left(13, 10)]
 
-    assert summarise([record(1, *kept)]).interruptions_missed == 0
+    assert summarize([record(1, *kept)]).interruptions_missed == 0
 
 
 def test_an_error_of_the_program_is_no_interruption() -> None:
-    summary = summarise([record(1, started(0), Failed(at=at(1), step=3, error="ValueError"))])
+    summary = summarize(
+        [record(1, started(0), AttemptFailed(at=at(1), step=3, error="ValueError"))]
+    )
 
     assert summary.failures == 1
     assert summary.interruptions_announced == summary.interruptions_unannounced == 0
@@ -248,7 +250,7 @@ def test_an_error_of_the_program_is_no_interruption() -> None:
 def test_a_finished_run_that_is_extended_is_not_finished_any_more() -> None:
     attempts = [*RUN, record(4, started(400, 4), resumed(401, 200), progress(410, 210))]
 
-    summary = summarise(attempts)
+    summary = summarize(attempts)
 
     assert not summary.finished
     assert summary.steps_done == 210
@@ -260,7 +262,7 @@ def test_a_finished_run_that_is_extended_is_not_finished_any_more() -> None:
 def test_an_attempt_killed_before_it_resumed_neither_loses_nor_hides_a_loss() -> None:
     attempts = [KILLED, record(2, started(110, 2)), record(3, started(130, 3), resumed(131, 60))]
 
-    summary = summarise(attempts)
+    summary = summarize(attempts)
 
     assert [attempt.steps_lost for attempt in summary.attempts] == [40, 0, 0]
     assert summary.attempts[1].first_step is None
@@ -273,7 +275,7 @@ def test_a_run_killed_before_its_first_save_begins_anew() -> None:
         record(2, started(40, 2), progress(60, 20)),
     ]
 
-    summary = summarise(attempts)
+    summary = summarize(attempts)
 
     assert summary.steps_lost == 30
     assert summary.steps_redone == 20
@@ -283,7 +285,7 @@ def test_a_run_killed_before_its_first_save_begins_anew() -> None:
 def test_steps_of_an_attempt_that_is_over_stand_only_if_they_were_saved() -> None:
     attempts = [record(1, started(0), saved(50, 50), progress(80, 80), left(81, 80, code=1))]
 
-    assert summarise(attempts).steps_done == 50
+    assert summarize(attempts).steps_done == 50
 
 
 def test_metrics_tell_how_far_an_attempt_came() -> None:
@@ -292,7 +294,7 @@ def test_metrics_tell_how_far_an_attempt_came() -> None:
         record(2, started(20, 2), resumed(21, 4)),
     ]
 
-    assert summarise(attempts).steps_lost == 5
+    assert summarize(attempts).steps_lost == 5
 
 
 def test_in_any_run_what_is_redone_was_lost_and_the_shares_are_shares() -> None:
@@ -312,7 +314,7 @@ def test_in_any_run_what_is_redone_was_lost_and_the_shares_are_shares() -> None:
             attempts.append(record(number, *events))
             step = kept
 
-        summary = summarise(attempts)
+        summary = summarize(attempts)
 
         assert summary.steps_redone <= summary.steps_lost, SEED
         assert 0 <= summary.steps_lost_max <= summary.steps_lost, SEED
@@ -330,7 +332,7 @@ def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
         record(2, started(110, 2), resumed(111, 100), progress(50, 101)),
     ]
 
-    summary = summarise(attempts)
+    summary = summarize(attempts)
 
     assert summary.restart_seconds >= 0
     assert all(attempt.seconds >= 0 for attempt in summary.attempts)
@@ -339,7 +341,7 @@ def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
 
 
 def test_what_is_unknown_missing_or_garbled_is_counted_and_does_no_harm() -> None:
-    odd = Other(at=at(5), name="migrated", extra={"step": 10**9})
+    odd = UnknownEvent(at=at(5), name="migrated", extra={"step": 10**9})
     events = [
         started(0),
         odd,
@@ -347,7 +349,7 @@ def test_what_is_unknown_missing_or_garbled_is_counted_and_does_no_harm() -> Non
         Dropped(at=at(7), count=4),
     ]
 
-    summary = summarise([record(1, *events, garbled=2)])
+    summary = summarize([record(1, *events, garbled=2)])
 
     assert summary.attempts[0].last_step == 6
     assert (summary.events_dropped, summary.lines_garbled) == (4, 2)
@@ -367,7 +369,7 @@ def test_what_is_unknown_missing_or_garbled_is_counted_and_does_no_harm() -> Non
     ids=["step", "negative step", "resumed", "negative", "infinite", "not a number", "count"],
 )
 def test_a_line_whose_numbers_cannot_be_counts_as_garbled(odd: Event) -> None:
-    summary = summarise([record(1, started(0), odd, progress(6, 6), garbled=1)])
+    summary = summarize([record(1, started(0), odd, progress(6, 6), garbled=1)])
 
     assert summary.lines_garbled == 2
     assert summary.attempts[0].last_step == 6
@@ -380,4 +382,4 @@ def test_an_attempt_whose_start_is_garbled_loses_no_more_than_is_known() -> None
         record(2, progress(150, 90), progress(160, 100), garbled=2),
     ]
 
-    assert summarise(attempts).steps_lost == 10
+    assert summarize(attempts).steps_lost == 10

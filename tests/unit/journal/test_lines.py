@@ -11,26 +11,26 @@ import pytest
 from outlast.journal.attempt import plausible
 from outlast.journal.events import (
     KINDS,
+    AttemptExited,
+    AttemptFailed,
+    AttemptFenced,
+    AttemptInterrupted,
     AttemptStarted,
     CheckpointGivenUp,
     Dropped,
     Event,
-    Failed,
-    Fenced,
     FinalChoice,
     FinalDecision,
-    Finished,
-    Interrupted,
-    Left,
     Metrics,
     NoticeArrived,
-    Other,
     PassedOver,
     Progress,
     Resumed,
+    RunFinished,
     Saved,
     SaveFailed,
     Scalar,
+    UnknownEvent,
 )
 from outlast.journal.lines import (
     NUMBER_MAX,
@@ -66,11 +66,11 @@ EVENTS: list[Event] = [
     CheckpointGivenUp(at=AT, step=330, checkpoint="manifests/1.json", reason="No space left"),
     NoticeArrived(at=AT, source="signal", reason="SIGTERM", seconds_left=13.0),
     FinalDecision(at=AT, step=331, choice=FinalChoice.STAGED, numbers={"seconds_left": math.inf}),
-    Interrupted(at=AT, step=331, reason="SIGTERM"),
-    Fenced(at=AT, step=331, newer_attempt=9),
-    Failed(at=AT, step=331, error="ValueError"),
-    Finished(at=AT, step=1000),
-    Left(at=AT, exit_code=75, step=331),
+    AttemptInterrupted(at=AT, step=331, reason="SIGTERM"),
+    AttemptFenced(at=AT, step=331, newer_attempt=9),
+    AttemptFailed(at=AT, step=331, error="ValueError"),
+    RunFinished(at=AT, step=1000),
+    AttemptExited(at=AT, exit_code=75, step=331),
     Dropped(at=AT, count=3),
 ]
 
@@ -142,7 +142,7 @@ def test_a_long_text_is_cut() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        Failed(at=AT, step=7, error="ValueError: no answer from redis://:Zq7xW9kPv3@host"),
+        AttemptFailed(at=AT, step=7, error="ValueError: no answer from redis://:Zq7xW9kPv3@host"),
         SaveFailed(at=AT, step=7, error="x" * 3990 + " token=Zq7xW9kPv3"),
         NoticeArrived(at=AT, source="url", reason="password=Zq7xW9kPv3", seconds_left=1.0),
         Resumed(
@@ -152,7 +152,7 @@ def test_a_long_text_is_cut() -> None:
             bytes_read=1,
             passed_over=(PassedOver(checkpoint="7", reason="https://Zq7xW9kPv3@host"),),
         ),
-        Other(at=AT, name="new", extra={"deep": [{"url": "redis://u:Zq7xW9kPv3@host"}]}),
+        UnknownEvent(at=AT, name="new", extra={"deep": [{"url": "redis://u:Zq7xW9kPv3@host"}]}),
     ],
     ids=lambda event: type(event).__name__,
 )
@@ -201,7 +201,7 @@ def test_a_kind_that_only_a_newer_version_knows_is_kept() -> None:
 
     found = decode(line)
 
-    assert found == Other(at=AT, name="migrated", extra={"to": "node-2", "deep": [1]})
+    assert found == UnknownEvent(at=AT, name="migrated", extra={"to": "node-2", "deep": [1]})
     assert json.loads(encode(found)) == json.loads(line)
 
 
@@ -227,7 +227,7 @@ def test_a_field_that_an_older_version_did_not_write_has_its_default() -> None:
 def test_a_known_kind_of_another_shape_is_kept_as_generic(change: dict[str, object]) -> None:
     line = json.dumps({**json.loads(encode(Progress(at=AT, step=5))), **change}).encode()
 
-    assert decode(line) == Other(at=AT, name="progress", extra=change)
+    assert decode(line) == UnknownEvent(at=AT, name="progress", extra=change)
 
 
 def test_extra_fields_cannot_replace_what_an_event_says() -> None:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from outlast.journal import Dropped, Finished, JournalWriter, Metrics, Progress, Saved, read_journal
+from outlast.journal import (
+    Dropped,
+    JournalWriter,
+    Metrics,
+    Progress,
+    RunFinished,
+    Saved,
+    read_journal,
+)
 from outlast.journal.lines import Segment, SegmentName, encode, encode_segment, parse_name
 from outlast.journal.writer import LINE_BYTES_MAX, Backlog
 from outlast.storage import (
@@ -210,7 +218,7 @@ def test_recording_into_a_store_that_is_down_stays_within_bounds_and_tells_the_g
     store = Faulty()
     store.faults = iter([("before", StoreUnavailable("down"))] * 50)
     journal = quiet(store, buffer_bytes_max=20_000)
-    journal.record(Finished(at=AT, step=0))
+    journal.record(RunFinished(at=AT, step=0))
     journal.flush()
     for step in range(1, 5001):
         journal.record(Progress(at=AT, step=step))
@@ -252,7 +260,7 @@ def test_an_event_that_cannot_be_written_is_missed_and_nothing_is_raised(
 def test_a_final_flush_does_not_wait_for_one_that_hangs() -> None:
     store = Hanging()
     journal = JournalWriter(store, 1)
-    journal.record(Finished(at=AT, step=1))
+    journal.record(RunFinished(at=AT, step=1))
     assert store.entered.wait(PATIENCE_SECONDS)
     journal.record(Progress(at=AT, step=2))
 
@@ -261,7 +269,7 @@ def test_a_final_flush_does_not_wait_for_one_that_hangs() -> None:
     written = read_journal(store)
     store.release.set()
     assert [list(record.events) for record in written] == [
-        [Finished(at=AT, step=1), Progress(at=AT, step=2)]
+        [RunFinished(at=AT, step=1), Progress(at=AT, step=2)]
     ]
 
 
@@ -313,13 +321,13 @@ class Telling(MemoryStore):
 def test_a_prompt_event_is_written_without_being_told_to() -> None:
     store = Telling()
     journal = JournalWriter(store, 1, flush_seconds=3600.0)
-    journal.record(Finished(at=AT, step=1))
+    journal.record(RunFinished(at=AT, step=1))
 
     assert store.created.acquire(timeout=PATIENCE_SECONDS)
     journal.close()
 
     [record] = read_journal(store)
-    assert list(record.events) == [Finished(at=AT, step=1)]
+    assert list(record.events) == [RunFinished(at=AT, step=1)]
 
 
 def test_events_that_are_not_prompt_wait_for_the_next_flush() -> None:
@@ -335,11 +343,11 @@ def test_events_that_are_not_prompt_wait_for_the_next_flush() -> None:
     journal.record(Progress(at=AT, step=2))
     now[0] += 20
     assert journal._seconds_until_due() == 40
-    journal.record(Finished(at=AT, step=2))
+    journal.record(RunFinished(at=AT, step=2))
     assert journal._seconds_until_due() <= 0
     journal.flush()
 
-    journal.record(Finished(at=AT, step=2))
+    journal.record(RunFinished(at=AT, step=2))
     assert journal._seconds_until_due() == 1
 
 
@@ -348,7 +356,7 @@ def test_a_failed_flush_waits_before_it_is_tried_again() -> None:
     store = Faulty()
     store.faults = iter([("before", StoreUnavailable("down"))])
     journal = JournalWriter(store, 1, flush_seconds=60.0, background=False, now=lambda: now[0])
-    journal.record(Finished(at=AT, step=1))
+    journal.record(RunFinished(at=AT, step=1))
 
     assert not journal.flush()
 

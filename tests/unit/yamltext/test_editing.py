@@ -19,7 +19,7 @@ from outlast.yamltext.editing import (
     with_values,
 )
 from outlast.yamltext.reading import read
-from outlast.yamltext.source import Source
+from outlast.yamltext.source import SourceText
 from outlast.yamltext.writing import entry_lines, flow_text, item_lines
 
 TEXT = """\
@@ -43,7 +43,7 @@ last: |
 
 def spliced(text: str, change: Change) -> str | None:
     (root,) = read(text).documents
-    splice = splice_for(Source(name="x", text=text), root, change)
+    splice = splice_for(SourceText(name="x", text=text), root, change)
     if splice is None:
         return None
     return text[: splice.start] + splice.text + text[splice.end :]

@@ -14,7 +14,7 @@ from outlast.yamltext.errors import PlanningPackageMissing
 from outlast.yamltext.nodes import Map, Seq, get, span_at
 from outlast.yamltext.reading import BROKEN_MAX, DEPTH_MAX, EXPANDED_MAX, Dialect, read
 from outlast.yamltext.scalars import resolve
-from outlast.yamltext.source import Source, decode
+from outlast.yamltext.source import SourceText, decode
 
 
 def only(text: str) -> Any:
@@ -26,7 +26,7 @@ def only(text: str) -> Any:
 
 def reason_and_line(text: str) -> tuple[str, int]:
     (broken,) = read(text).broken
-    line, _ = Source(name="x", text=text).position(broken.offset)
+    line, _ = SourceText(name="x", text=text).position(broken.offset)
     return broken.reason, line
 
 

@@ -14,7 +14,7 @@ from outlast._base.durations import format_duration
 from outlast._base.interval import IntervalPolicy, Observed, SaveCost, choose_interval
 from outlast.capacity.simulation.lifetimes import ExponentialLifetimes, LifetimeDistribution
 from outlast.capacity.simulation.model import HOUR_SECONDS
-from outlast.capacity.vocabulary import Kind, Tier
+from outlast.capacity.vocabulary import Tier, WorkloadKind
 from outlast.capacity.workload.cluster import DEFAULT_WINDOW
 from outlast.capacity.workload.spec import START_SECONDS, WorkloadSpec
 from outlast.errors import OutlastError
@@ -168,15 +168,15 @@ class _InputCollector:
     def result(self) -> Assumptions:
         workload = self._workload
         size = self._size_bytes()
-        is_serving = workload.kind is Kind.SERVING
-        by_pieces = workload.checkpoint is None and workload.kind is not Kind.TRAINING
+        is_serving = workload.kind is WorkloadKind.SERVING
+        by_pieces = workload.checkpoint is None and workload.kind is not WorkloadKind.TRAINING
         saves = workload.resumable and not by_pieces
         has_pieces = workload.resumable and by_pieces and not is_serving
         replicas = self._replicas()
         return Assumptions(
             work_seconds=self._work_seconds(),
             replicas=replicas,
-            nodes_per_replica=workload.nodes if workload.kind is Kind.TRAINING else 1,
+            nodes_per_replica=workload.nodes if workload.kind is WorkloadKind.TRAINING else 1,
             busy_share=self._busy_share(replicas),
             node_mean_seconds=self._node_mean_seconds(),
             unannounced_share=self._unannounced_share(),
@@ -206,7 +206,7 @@ class _InputCollector:
 
     def _work_seconds(self) -> float:
         workload = self._workload
-        if workload.kind is Kind.SERVING:
+        if workload.kind is WorkloadKind.SERVING:
             return SERVING_HOURS * HOUR_SECONDS
         seconds = workload.work_seconds
         if seconds is None:
@@ -220,7 +220,7 @@ class _InputCollector:
 
     def _replicas(self) -> int:
         workload = self._workload
-        if workload.kind is Kind.TRAINING:
+        if workload.kind is WorkloadKind.TRAINING:
             return 1
         items = self._items()
         return workload.pods if items is None else min(workload.pods, items)
@@ -232,7 +232,11 @@ class _InputCollector:
     def _items(self) -> int | None:
         """The items that the Pods share; None if each Pod is busy all the time."""
         work, kind = self._workload.work, self._workload.kind
-        return None if work is None or kind in (Kind.TRAINING, Kind.SERVING) else work.items
+        return (
+            None
+            if work is None or kind in (WorkloadKind.TRAINING, WorkloadKind.SERVING)
+            else work.items
+        )
 
     def _size_bytes(self) -> int:
         checkpoint = self._workload.checkpoint

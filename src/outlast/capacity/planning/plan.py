@@ -13,13 +13,12 @@ from difflib import get_close_matches
 from outlast._base.durations import format_duration
 from outlast.capacity.google_cloud import REGIONS, region_of
 from outlast.capacity.planning.assumptions import Assumptions, PlanError, PlanInput, assume
-from outlast.capacity.planning.options import (
-    TierOption,
-    TierTerms,
+from outlast.capacity.planning.evaluation import (
     evaluate_tier,
     outlives_lease,
     uninterrupted_seconds,
 )
+from outlast.capacity.planning.options import TierOption, TierTerms
 from outlast.capacity.planning.plan_warnings import plan_warnings
 from outlast.capacity.planning.recommendation import recommend
 from outlast.capacity.pricing.prices import (
@@ -30,7 +29,7 @@ from outlast.capacity.pricing.prices import (
     check_currency,
 )
 from outlast.capacity.simulation.lifetimes import LifetimeDistribution
-from outlast.capacity.vocabulary import Kind, Tier
+from outlast.capacity.vocabulary import Tier, WorkloadKind
 from outlast.capacity.workload.spec import WorkloadSpec
 
 RUNS = 10_000
@@ -110,7 +109,7 @@ def plan(
         evaluate_tier(assumptions, terms, deadline_seconds=deadline_seconds, runs=runs, seed=seed)
         for terms in _all_terms(workload, assumptions, table)
     )
-    if workload.kind is Kind.SERVING:
+    if workload.kind is WorkloadKind.SERVING:
         options = tuple(
             replace(option, finish=None, finish_distribution=None) for option in options
         )
@@ -138,7 +137,7 @@ def _deadline(workload: WorkloadSpec, assumptions: Assumptions, now: datetime) -
             f"now: expected a time with a time zone, got {now!r}.", hint="Pass datetime.now(UTC)."
         )
     deadline = workload.deadline
-    if deadline is None or workload.kind is Kind.SERVING:
+    if deadline is None or workload.kind is WorkloadKind.SERVING:
         return None
     left = deadline if isinstance(deadline, timedelta) else deadline - now
     left_seconds = max(0.0, left.total_seconds())
@@ -236,7 +235,7 @@ def _why_not(workload: WorkloadSpec, assumptions: Assumptions, terms: TierTerms)
     """Why a tier is not possible, regardless of its cost; None if it is."""
     if terms.primary is Tier.ON_DEMAND:
         return None
-    if workload.kind is Kind.SERVING:
+    if workload.kind is WorkloadKind.SERVING:
         return "Requests cannot wait for a node."
     if terms.primary is Tier.SPOT:
         if not workload.resumable:

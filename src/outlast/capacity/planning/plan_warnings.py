@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from outlast._base.durations import format_duration
 from outlast.capacity.google_cloud import covers, region_of
 from outlast.capacity.planning.assumptions import Assumptions, PlanError
-from outlast.capacity.planning.options import CHANCE_MIN, TierOption, uninterrupted_seconds
-from outlast.capacity.vocabulary import ClusterMode, Kind, Tier
+from outlast.capacity.planning.evaluation import uninterrupted_seconds
+from outlast.capacity.planning.options import CHANCE_MIN, TierOption
+from outlast.capacity.vocabulary import ClusterMode, Tier, WorkloadKind
 from outlast.capacity.workload.cluster import CRITICAL_SECONDS, LONG_WINDOW
 from outlast.capacity.workload.spec import WorkloadSpec
 
@@ -86,7 +87,7 @@ def _about_allocation(workload: WorkloadSpec, tier: Tier) -> Iterator[str]:
     wanted = workload.accelerators_total
     if wanted <= ALLOCATION_MAX or tier is Tier.ON_DEMAND:
         return
-    if workload.kind is Kind.TRAINING:
+    if workload.kind is WorkloadKind.TRAINING:
         advice = "Fewer nodes or a reservation would start sooner."
     else:
         parts = -(-wanted // ALLOCATION_MAX)
@@ -181,7 +182,7 @@ def _about_prices(
 def _about_pending(
     workload: WorkloadSpec, assumptions: Assumptions, chosen: TierOption
 ) -> Iterator[str]:
-    if workload.kind is Kind.SERVING:
+    if workload.kind is WorkloadKind.SERVING:
         return
     usual_seconds = max(_PENDING_MIN_SECONDS, 3 * assumptions.wait_seconds[chosen.primary])
     given = workload.alerts.pending

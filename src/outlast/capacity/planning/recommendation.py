@@ -13,7 +13,7 @@ from outlast.capacity.planning.assumptions import Assumptions
 from outlast.capacity.planning.options import CHANCE_MIN, TierOption
 from outlast.capacity.planning.plan_warnings import about_deadline
 from outlast.capacity.planning.tier_rules import choose_tier_by_rule
-from outlast.capacity.vocabulary import Kind, Tier
+from outlast.capacity.vocabulary import Tier, WorkloadKind
 from outlast.capacity.workload.spec import WorkloadSpec
 
 _SAFETY = {Tier.SPOT: 0, Tier.HYBRID: 1, Tier.FLEX_START: 2, Tier.ON_DEMAND: 3}
@@ -112,7 +112,7 @@ def _numbers(
 ) -> Iterator[str]:
     """The numbers of the chosen tier, as sentences."""
     if chosen.cost is not None:
-        span = " for 30 days" if workload.kind is Kind.SERVING else ""
+        span = " for 30 days" if workload.kind is WorkloadKind.SERVING else ""
         spread = f" (95% of runs cost at most {chosen.cost.p95:,} {chosen.cost.currency})"
         is_certain = chosen.cost.p95 == chosen.cost.expected
         yield f"Expected cost{span}: {_money(chosen)}{'' if is_certain else spread}."
@@ -125,7 +125,7 @@ def _numbers(
     if chosen.chance is not None and deadline is not None:
         hours = f"{deadline.total_seconds() / 3600:,.2f}".rstrip("0").rstrip(".")
         yield f"The deadline, {hours} h from now, is met in {chosen.chance:.1%} of simulated runs."
-    if workload.kind is not Kind.SERVING:
+    if workload.kind is not WorkloadKind.SERVING:
         yield from _overhead(workload, assumptions, chosen)
 
 

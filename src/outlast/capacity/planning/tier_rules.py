@@ -5,7 +5,7 @@ A plan starts from the rule, and deviates from it if the simulation with real pr
 
 from dataclasses import dataclass
 
-from outlast.capacity.vocabulary import Kind, Tier
+from outlast.capacity.vocabulary import Tier, WorkloadKind
 from outlast.capacity.workload.spec import WorkloadSpec
 
 
@@ -21,7 +21,7 @@ def choose_tier_by_rule(workload: WorkloadSpec) -> TierChoice:
     """The tier that the rules choose. A tier set in the workload file is kept."""
     if workload.tier is not Tier.AUTO:
         return TierChoice(tier=workload.tier, reason="The workload file sets this tier.")
-    if workload.kind is Kind.SERVING:
+    if workload.kind is WorkloadKind.SERVING:
         return TierChoice(
             tier=Tier.ON_DEMAND, reason="Requests cannot wait for a node, so servers run on demand."
         )
@@ -29,7 +29,7 @@ def choose_tier_by_rule(workload: WorkloadSpec) -> TierChoice:
         return _unresumable(workload)
     if not workload.interruptible:
         return _uninterruptible(workload)
-    if workload.kind in (Kind.SWEEP, Kind.CI, Kind.BATCH_INFERENCE):
+    if workload.kind in (WorkloadKind.SWEEP, WorkloadKind.CI, WorkloadKind.BATCH_INFERENCE):
         return TierChoice(
             tier=Tier.SPOT,
             reason=f"In a {workload.kind} workload, an eviction loses only a small piece of work.",

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from outlast._redact import redact_all, redact_words, shows_secret
 from outlast.capacity.google_cloud import ATTACHED, MACHINES, built_in, default_machine
-from outlast.capacity.vocabulary import AccessMode, ClusterMode, Kind, StorageKind, Tier
+from outlast.capacity.vocabulary import AccessMode, ClusterMode, StorageKind, Tier, WorkloadKind
 from outlast.capacity.workload.addresses import (
     OBJECT_SCHEMES,
     QUEUE_SCHEMES,
@@ -64,27 +64,27 @@ def _check_machine(workload: WorkloadSpec) -> None:
 
 def _check_shape(workload: WorkloadSpec) -> None:
     kind = workload.kind
-    if workload.nodes > 1 and kind is not Kind.TRAINING:
+    if workload.nodes > 1 and kind is not WorkloadKind.TRAINING:
         raise FieldError(
             ("nodes",), f"A {kind} workload scales with `parallelism`, not with `nodes`."
         )
-    if workload.parallelism > 1 and kind in (Kind.TRAINING, Kind.SERVING):
-        word = "nodes" if kind is Kind.TRAINING else "serving.replicas"
+    if workload.parallelism > 1 and kind in (WorkloadKind.TRAINING, WorkloadKind.SERVING):
+        word = "nodes" if kind is WorkloadKind.TRAINING else "serving.replicas"
         raise FieldError(("parallelism",), f"A {kind} workload scales with `{word}`.")
     items = workload.work.items if workload.work else None
-    if kind is Kind.SWEEP and items is not None and items > TRIALS_MAX:
+    if kind is WorkloadKind.SWEEP and items is not None and items > TRIALS_MAX:
         raise FieldError(("work", "items"), f"A sweep can have at most {TRIALS_MAX:,} trials.")
-    if workload.endless and (kind is not Kind.BATCH_INFERENCE or workload.work is not None):
+    if workload.endless and (kind is not WorkloadKind.BATCH_INFERENCE or workload.work is not None):
         raise FieldError(
             ("endless",), "Only a batch-inference workload without `work` can be endless."
         )
-    if kind is Kind.SERVING and workload.checkpoint is not None:
+    if kind is WorkloadKind.SERVING and workload.checkpoint is not None:
         raise FieldError(("checkpoint",), "Serving workloads do not save checkpoints.")
-    if workload.serving != Serving() and kind is not Kind.SERVING:
+    if workload.serving != Serving() and kind is not WorkloadKind.SERVING:
         raise FieldError(
             ("serving",), f"Only serving workloads use this section; the kind is {str(kind)!r}."
         )
-    if kind is Kind.SERVING and workload.serving.port == workload.alerts.metrics_port:
+    if kind is WorkloadKind.SERVING and workload.serving.port == workload.alerts.metrics_port:
         raise FieldError(
             ("serving", "port"),
             f"Port {workload.serving.port} is also alerts.metrics_port. Change one of them.",
@@ -133,7 +133,10 @@ def _check_endpoints(workload: WorkloadSpec) -> None:
     _check_endpoint("queue", workload.queue, QUEUE_SCHEMES)
     _check_endpoint("sink", workload.sink, SINK_SCHEMES)
     for name in ("queue", "sink"):
-        if getattr(workload, name) is not None and workload.kind is not Kind.BATCH_INFERENCE:
+        if (
+            getattr(workload, name) is not None
+            and workload.kind is not WorkloadKind.BATCH_INFERENCE
+        ):
             raise FieldError((name,), "Only batch-inference workloads have a queue and a sink.")
     if workload.queue is not None and workload.sink is None:
         raise FieldError(("queue",), "A queue requires a `sink` for the results.")
@@ -167,9 +170,9 @@ def _check_tier(workload: WorkloadSpec) -> None:
         )
     if workload.cluster.kueue is not None and workload.tier is not Tier.FLEX_START:
         raise FieldError(("cluster", "kueue"), "Queued provisioning requires `tier: flex-start`.")
-    if workload.cluster.kueue is not None and workload.kind is Kind.SERVING:
+    if workload.cluster.kueue is not None and workload.kind is WorkloadKind.SERVING:
         raise FieldError(("cluster", "kueue"), "Serving workloads cannot use queued provisioning.")
-    if workload.tier is Tier.FLEX_START and workload.kind is Kind.SERVING:
+    if workload.tier is Tier.FLEX_START and workload.kind is WorkloadKind.SERVING:
         raise FieldError(("tier",), "A server on flex-start would go down after at most 7 days.")
     autopilot = workload.cluster.mode is ClusterMode.AUTOPILOT
     if workload.cluster.kueue is not None and autopilot:

@@ -21,7 +21,7 @@ from outlast.capacity.workload.fields import (
     section_of,
 )
 from outlast.capacity.workload.spec import WorkloadSpec
-from outlast.capacity.workload.tree import Entry, Mark, Node, read_yaml
+from outlast.capacity.workload.tree import Mark, WorkloadEntry, WorkloadNode, read_yaml
 from outlast.errors import OutlastError
 
 FILE_BYTES_MAX = 4 * 1024**2
@@ -127,7 +127,7 @@ def _text_of(path: str | os.PathLike[str]) -> str:
         raise mark.error("The file is not UTF-8 text.", hint="Save it as UTF-8.") from None
 
 
-def _override(tree: Node, key: str, node: Node) -> None:
+def _override(tree: WorkloadNode, key: str, node: WorkloadNode) -> None:
     """Set a dotted key in place. Keys that do not exist are reported by the model's own checks."""
     mark = node.mark
     parts = key.split(".")
@@ -142,26 +142,26 @@ def _override(tree: Node, key: str, node: Node) -> None:
     if isinstance(here.value, list):
         here.value[_index(here.value, last, mark)] = node
     elif isinstance(here.value, dict):
-        here.value[last] = Entry(mark=mark, node=node)
+        here.value[last] = WorkloadEntry(mark=mark, node=node)
     else:
         raise mark.error(
             f"Cannot set {key!r}: the key above it is {str(here.value)!r}, a single value."
         )
 
 
-def _child(node: Node, part: str, mark: Mark) -> Node:
+def _child(node: WorkloadNode, part: str, mark: Mark) -> WorkloadNode:
     if isinstance(node.value, list):
         return node.value[_index(node.value, part, mark)]
     if not isinstance(node.value, dict):
         raise mark.error(f"Cannot set {part!r}: the key above it has a single value.")
     entry = node.value.get(part)
     if entry is None or entry.node.value is None:
-        entry = Entry(mark=mark, node=Node(mark=mark, value={}))
+        entry = WorkloadEntry(mark=mark, node=WorkloadNode(mark=mark, value={}))
         node.value[part] = entry
     return entry.node
 
 
-def _index(items: list[Node], part: str, mark: Mark) -> int:
+def _index(items: list[WorkloadNode], part: str, mark: Mark) -> int:
     if not part.isdecimal() or int(part[:9]) >= len(items):
         raise mark.error(
             f"{part!r} is not an index of a list with {len(items)} items; the first is 0."
@@ -169,18 +169,18 @@ def _index(items: list[Node], part: str, mark: Mark) -> int:
     return int(part)
 
 
-def _override_node(value: str, mark: Mark) -> Node:
+def _override_node(value: str, mark: Mark) -> WorkloadNode:
     """The value as text for the field to parse; `[a, b]` and `{a: b}` are read as YAML.
 
     An empty value or `null` removes the key.
     """
     if value.strip()[:1] in ("[", "{"):
-        return Node(mark=mark, value=read_yaml(value, source=mark.source).value)
-    return Node(mark=mark, value=None if value in ("", "null") else value)
+        return WorkloadNode(mark=mark, value=read_yaml(value, source=mark.source).value)
+    return WorkloadNode(mark=mark, value=None if value in ("", "null") else value)
 
 
 def _workload_error(
-    error: ValidationError, tree: Node, model: type[WorkloadSection]
+    error: ValidationError, tree: WorkloadNode, model: type[WorkloadSection]
 ) -> WorkloadError:
     """One error that lists every problem, ordered by line."""
     problems = sorted(_problems(error, tree, model), key=_order)
@@ -209,7 +209,7 @@ def _order(problem: tuple[Mark, str]) -> tuple[int, int]:
 
 
 def _problems(
-    error: ValidationError, tree: Node, model: type[WorkloadSection]
+    error: ValidationError, tree: WorkloadNode, model: type[WorkloadSection]
 ) -> Iterator[tuple[Mark, str]]:
     for detail in error.errors(include_url=False):
         if detail["type"] == "default_factory_not_called":
@@ -224,7 +224,10 @@ def _problems(
 
 
 def _sentence(
-    detail: Any, path: tuple[str | int, ...], node: Node | None, model: type[WorkloadSection]
+    detail: Any,
+    path: tuple[str | int, ...],
+    node: WorkloadNode | None,
+    model: type[WorkloadSection],
 ) -> str:
     dotted = ".".join(map(str, path))
     kind = detail["type"]
@@ -260,7 +263,7 @@ def _with_value(dotted: str, expected: str, shown: str | None) -> str:
     return f"{sentence} {rest}" if rest else sentence
 
 
-def _shown(path: tuple[str | int, ...], node: Node | None) -> str | None:
+def _shown(path: tuple[str | int, ...], node: WorkloadNode | None) -> str | None:
     """The value as it may be shown: short, and never an address that could contain a password."""
     if node is None or isinstance(node.value, list | dict) or _PRIVATE & set(map(str, path)):
         return None
@@ -270,7 +273,7 @@ def _shown(path: tuple[str | int, ...], node: Node | None) -> str | None:
     return repr(text if len(text) <= _VALUE_CHARACTERS_MAX else text[:_VALUE_CHARACTERS_MAX] + "…")
 
 
-def _choices(detail: Any, node: Node | None) -> str:
+def _choices(detail: Any, node: WorkloadNode | None) -> str:
     choices = [
         one.strip("'") for one in detail["ctx"]["expected"].replace(" or ", ", ").split(", ")
     ]

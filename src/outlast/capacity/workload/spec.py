@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from outlast.capacity.google_cloud import default_machine
-from outlast.capacity.vocabulary import Kind, StorageKind, Tier
+from outlast.capacity.vocabulary import StorageKind, Tier, WorkloadKind
 from outlast.capacity.workload.cluster import Cluster
 from outlast.capacity.workload.fields import (
     BeforeValidator,
@@ -63,7 +63,7 @@ class WorkloadSpec(WorkloadSection):
         default_factory=lambda data: data.get("name", ""),
         description="Kubernetes namespace. Default: the workload's name.",
     )
-    kind: Kind = Field(description="Kind of workload.")
+    kind: WorkloadKind = Field(description="Kind of workload.")
     image: ImageName = Field(description="Container image, by tag or preferably by digest.")
     command: Annotated[tuple[Text, ...], BeforeValidator(_listed)] = Field(
         default=(),
@@ -106,7 +106,7 @@ class WorkloadSpec(WorkloadSection):
         description="Where results are stored: a URL, or the Secret that contains it.",
     )
     interruptible: bool = Field(
-        default_factory=lambda data: data.get("kind") is not Kind.SERVING,
+        default_factory=lambda data: data.get("kind") is not WorkloadKind.SERVING,
         description="Whether it may be stopped at any time. Default: true, except for serving.",
     )
     resumable: bool = Field(
@@ -171,9 +171,9 @@ class WorkloadSpec(WorkloadSection):
     @property
     def pods(self) -> int:
         """How many Pods run at the same time, each on a separate node."""
-        if self.kind is Kind.TRAINING:
+        if self.kind is WorkloadKind.TRAINING:
             return self.nodes
-        return self.serving.replicas if self.kind is Kind.SERVING else self.parallelism
+        return self.serving.replicas if self.kind is WorkloadKind.SERVING else self.parallelism
 
     @property
     def accelerators_total(self) -> int:
@@ -215,8 +215,8 @@ def _resumes(data: dict[str, Any]) -> bool:
 
     Trials, CI jobs and replicas are small: for them, starting over counts as resuming.
     """
-    if data.get("kind") is Kind.TRAINING:
+    if data.get("kind") is WorkloadKind.TRAINING:
         return data.get("checkpoint") is not None
-    if data.get("kind") is Kind.BATCH_INFERENCE:
+    if data.get("kind") is WorkloadKind.BATCH_INFERENCE:
         return data.get("queue") is not None or data.get("checkpoint") is not None
     return True

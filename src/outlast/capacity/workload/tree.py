@@ -12,8 +12,8 @@ from typing import Any
 
 from outlast.capacity.errors import WorkloadError
 from outlast.yamltext.nodes import Map, Seq
-from outlast.yamltext.reading import Dialect, Reading, read
-from outlast.yamltext.source import Source
+from outlast.yamltext.reading import Dialect, YamlContent, read
+from outlast.yamltext.source import SourceText
 
 TEXT_CHARACTERS_MAX = 1024**2
 NODES_MAX = 20_000
@@ -47,11 +47,11 @@ class Mark:
 
 
 @dataclass(kw_only=True, slots=True)
-class Node:
+class WorkloadNode:
     """One value of the tree: `value` is text, None, a list of nodes or a dict of entries."""
 
     mark: Mark
-    value: str | list[Node] | dict[str, Entry] | None
+    value: str | list[WorkloadNode] | dict[str, WorkloadEntry] | None
 
     def plain(self) -> object:
         """The value without its marks."""
@@ -61,7 +61,7 @@ class Node:
             return [node.plain() for node in self.value]
         return self.value
 
-    def find(self, path: tuple[str | int, ...]) -> tuple[Node | None, Mark]:
+    def find(self, path: tuple[str | int, ...]) -> tuple[WorkloadNode | None, Mark]:
         """The node at `path` and the mark to show for it: its key's, or its own in a list.
 
         If the path does not exist, the node is None and the mark is that of its last existing part.
@@ -80,18 +80,18 @@ class Node:
 
 
 @dataclass(kw_only=True, slots=True)
-class Entry:
+class WorkloadEntry:
     """The value of a key, and the position of the key."""
 
     mark: Mark
-    node: Node
+    node: WorkloadNode
 
 
-def read_yaml(text: str, *, source: str) -> Node:
+def read_yaml(text: str, *, source: str) -> WorkloadNode:
     """The one document in `text`. Raises `WorkloadError` with the position of the problem."""
     _check_text(text, Mark(source=source))
     reading = read(text, _TEXT_ONLY)
-    builder = _Builder(Source(name=source, text=text))
+    builder = _Builder(SourceText(name=source, text=text))
     builder.check(reading)
     if not reading.documents:
         raise Mark(source=source, line=1, column=1).error("The file is empty.")
@@ -120,11 +120,11 @@ def _check_text(text: str, mark: Mark) -> None:
 class _Builder:
     """Turns what was read into nodes. What an alias refers to is copied and marked at the alias."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self._source = source
         self._count = 0
 
-    def check(self, reading: Reading) -> None:
+    def check(self, reading: YamlContent) -> None:
         """Raise for the first problem in the text: a syntax error or a repeated key."""
         broken = min(reading.broken, key=lambda one: one.offset, default=None)
         repeated = min(reading.repeated, key=lambda one: one.second, default=None)
@@ -139,7 +139,7 @@ class _Builder:
                 f"This YAML cannot be read: {broken.reason}.", hint=broken.hint
             )
 
-    def node(self, value: Any, start: int, alias: Mark | None = None) -> Node:
+    def node(self, value: Any, start: int, alias: Mark | None = None) -> WorkloadNode:
         # Only an alias starts with an asterisk: a scalar that does is in quotes.
         if alias is None and self._source.text[start : start + 1] == "*":
             alias = self._mark(start)
@@ -148,19 +148,21 @@ class _Builder:
         if self._count > NODES_MAX:
             raise mark.error(f"The text contains more than {NODES_MAX:,} values.")
         if isinstance(value, Map):
-            return Node(mark=mark, value=self._entries(value, alias))
+            return WorkloadNode(mark=mark, value=self._entries(value, alias))
         if isinstance(value, Seq):
             spans = zip(value, value.spans, strict=True)
-            return Node(mark=mark, value=[self.node(one, at, alias) for one, (at, _) in spans])
-        return Node(mark=mark, value=value)
+            return WorkloadNode(
+                mark=mark, value=[self.node(one, at, alias) for one, (at, _) in spans]
+            )
+        return WorkloadNode(mark=mark, value=value)
 
-    def _entries(self, mapping: Map, alias: Mark | None) -> dict[str, Entry]:
+    def _entries(self, mapping: Map, alias: Mark | None) -> dict[str, WorkloadEntry]:
         entries = {}
         for key, value in mapping.items():
             key_start, _, start, _ = mapping.spans[key]
             mark = alias or self._mark(key_start)
             self._count += 1
-            entries[key] = Entry(mark=mark, node=self.node(value, start, alias))
+            entries[key] = WorkloadEntry(mark=mark, node=self.node(value, start, alias))
         return entries
 
     def _mark(self, offset: int) -> Mark:

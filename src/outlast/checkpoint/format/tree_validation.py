@@ -14,7 +14,7 @@ from outlast.checkpoint.format.validation import (
     checked_int,
     short,
 )
-from outlast.checkpoint.state.nodes import SHARED, Node, plain
+from outlast.checkpoint.state.nodes import SHARED, TreeNode, plain
 
 # A state is at most 100 deep when it is written; the rest leaves room for other versions.
 DEPTH_MAX = 200
@@ -43,7 +43,7 @@ class _TreeWalk:
         self._open: set[int] = set()
         self.leaves_seen: set[int] = set()
 
-    def node(self, node: Node, depth: int, *, forbidden: Iterable[str] = ()) -> None:
+    def node(self, node: TreeNode, depth: int, *, forbidden: Iterable[str] = ()) -> None:
         kind_of = type(node)
         if node is None or kind_of is str or kind_of is bool or kind_of is float:
             return
@@ -213,7 +213,7 @@ TRAITS: Mapping[str, Callable[[Any], bool]] = {
 """What a part can be besides its content (see `traits.py`), each with what checks it."""
 
 
-def _key(node: Node) -> object:
+def _key(node: TreeNode) -> object:
     """A value that is equal for equal keys of a dict."""
     try:
         found = plain(node)

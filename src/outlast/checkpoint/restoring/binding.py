@@ -21,14 +21,14 @@ import numpy as np
 
 from outlast.checkpoint.errors import StateMismatch
 from outlast.checkpoint.format.manifest import SavedLeaf
-from outlast.checkpoint.restoring.fitting import MISSING, Fit, Place, apart, misfits, places
+from outlast.checkpoint.restoring.fitting import MISSING, Fit, FitContext, apart, misfits, places
 from outlast.checkpoint.restoring.known_code import is_known
 from outlast.checkpoint.restoring.optimizers import load_object
 from outlast.checkpoint.state.arrays import Bytes, library_named, library_of
 from outlast.checkpoint.state.nodes import (
     SHARED,
     TREE_VERSION,
-    Node,
+    TreeNode,
     kind_of,
     opened,
     path_of,
@@ -72,7 +72,7 @@ class Binding:
 
 
 def bind(
-    root: Node,
+    root: TreeNode,
     leaves: Sequence[SavedLeaf],
     state: object,
     *,
@@ -91,7 +91,7 @@ def bind(
     differences = misfits(root, leaves, fresh, may_pickle=may_pickle)
     if not differences:
         binder = _Binder(leaves, knows_traits=tree_version >= TREE_VERSION)
-        finish = binder.part(root, state, "", Place())
+        finish = binder.part(root, state, "", FitContext())
         targets = binder.assigned()
         differences = binder.differences
     if differences:
@@ -128,7 +128,7 @@ class _Binder:
         self._shared: list[_Once] = []
         self._taken: dict[int, tuple[object, str]] = {}
 
-    def part(self, node: Node, live: Any, path: str, place: Place) -> Get:
+    def part(self, node: TreeNode, live: Any, path: str, place: FitContext) -> Get:
         traits, node = opened(node)
         kind = kind_of(node)
         if kind == "r":
@@ -142,7 +142,13 @@ class _Binder:
         return once
 
     def _bound(
-        self, kind: str | None, node: Node, live: Any, traits: Traits, path: str, place: Place
+        self,
+        kind: str | None,
+        node: TreeNode,
+        live: Any,
+        traits: Traits,
+        path: str,
+        place: FitContext,
     ) -> Get:
         self.runs_known_code &= is_known(kind, live)
         match kind:
@@ -237,7 +243,7 @@ class _Binder:
             return target, lambda: _as_class(type(live), get())
         return target, lambda: as_saved_class(get(), traits)
 
-    def _array(self, index: int, live: Any, traits: Traits, path: str, place: Place) -> Get:
+    def _array(self, index: int, live: Any, traits: Traits, path: str, place: FitContext) -> Get:
         slot = _Slot(
             index=index,
             path=path,
@@ -250,12 +256,12 @@ class _Binder:
         once.get = lambda: None if slot.get is None else _with_attributes(slot.get(), traits)
         return once
 
-    def _object(self, body: Node, live: Any, path: str) -> Get:
+    def _object(self, body: TreeNode, live: Any, path: str) -> Get:
         if not has_state_dict(live):
             return self._differs(path, "the state changed during the comparison")
         self._claim(live, path)
         fit = Fit.SAME if is_module(live) else Fit.GROWS
-        restored = self.part(body, live.state_dict(), path, Place(fit=fit, in_object=True))
+        restored = self.part(body, live.state_dict(), path, FitContext(fit=fit, in_object=True))
 
         def finish() -> object:
             state = restored()
@@ -265,12 +271,12 @@ class _Binder:
 
         return finish
 
-    def _value(self, body: Node, live: Any, path: str) -> Get:
+    def _value(self, body: TreeNode, live: Any, path: str) -> Get:
         found = as_value(live)
         if found is None:
             return self._differs(path, "the state changed during the comparison")
         self._claim(live, path)
-        place = Place(fit=Fit.ANY, in_object=True)
+        place = FitContext(fit=Fit.ANY, in_object=True)
         restored = self.part(body, found.get(), path, place)
 
         def finish() -> object:
@@ -288,7 +294,7 @@ class _Binder:
         self._taken[id(live)] = (live, path)
 
     def _dict(
-        self, items: list[list[Node]], live: Any, traits: Traits, path: str, place: Place
+        self, items: list[list[TreeNode]], live: Any, traits: Traits, path: str, place: FitContext
     ) -> Get:
         target = self._container(live, Mapping, traits, path, new_mapping)
         source = live if isinstance(live, Mapping) else {}
@@ -317,7 +323,9 @@ class _Binder:
 
         return finish
 
-    def _list(self, items: list[Node], live: Any, traits: Traits, path: str, place: Place) -> Get:
+    def _list(
+        self, items: list[TreeNode], live: Any, traits: Traits, path: str, place: FitContext
+    ) -> Get:
         target = self._container(live, list, traits, path, lambda _: [])
         parts = self._items(items, live if isinstance(live, list) else [], path, place)
 
@@ -327,7 +335,9 @@ class _Binder:
 
         return finish
 
-    def _tuple(self, items: list[Node], live: Any, traits: Traits, path: str, place: Place) -> Get:
+    def _tuple(
+        self, items: list[TreeNode], live: Any, traits: Traits, path: str, place: FitContext
+    ) -> Get:
         parts = self._items(items, live if isinstance(live, tuple) else (), path, place)
         if not self._is_like(live, tuple, traits):
             return lambda: new_tuple(traits, [get() for get in parts])
@@ -352,7 +362,9 @@ class _Binder:
 
         return finish
 
-    def _items(self, items: list[Node], live: Sequence[Any], path: str, place: Place) -> list[Get]:
+    def _items(
+        self, items: list[TreeNode], live: Sequence[Any], path: str, place: FitContext
+    ) -> list[Get]:
         padded = [*live, *[MISSING] * len(items)]
         return [
             self.part(node, padded[number], path_of(path, number), place)

@@ -18,12 +18,12 @@ from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import RestoreMismatch
 from outlast.checkpoint.format.keys import Hashing
 from outlast.checkpoint.format.layout import SMALL_BYTES_MAX
-from outlast.checkpoint.format.manifest import Manifest
+from outlast.checkpoint.format.manifest import CheckpointManifest
 from outlast.checkpoint.restoring.fitting import places
 from outlast.checkpoint.restoring.loading import Piece, for_each
 from outlast.checkpoint.restoring.memory import MemoryMap, UnchangedMemory
 from outlast.checkpoint.state.arrays import Bytes
-from outlast.checkpoint.state.nodes import Node, References, kind_of, opened, path_of
+from outlast.checkpoint.state.nodes import References, TreeNode, kind_of, opened, path_of
 from outlast.checkpoint.state.traits import described
 from outlast.checkpoint.state.tree import Leaf, Tree, capture
 
@@ -34,7 +34,7 @@ _OURS = frozenset({"position", "progress"})
 
 
 def check_restored(
-    manifest: Manifest,
+    manifest: CheckpointManifest,
     pieces: Mapping[int, Sequence[Piece]],
     state: object,
     *,
@@ -72,7 +72,7 @@ def check_restored(
 class _Comparing:
     """Walks both trees. `pairs` are the arrays that are to have the same bytes."""
 
-    def __init__(self, manifest: Manifest, live: Tree) -> None:
+    def __init__(self, manifest: CheckpointManifest, live: Tree) -> None:
         self._saved_root = manifest.root
         self._saved_leaves = manifest.leaves
         self._live = live
@@ -92,7 +92,9 @@ class _Comparing:
     def pairs(self) -> list[tuple[int, Leaf]]:
         return [(saved, self._live.leaves[live]) for saved, live in self._arrays.forth.items()]
 
-    def _part(self, saved: Node, live: Node, path: str, *, in_object: bool) -> Iterator[str]:
+    def _part(
+        self, saved: TreeNode, live: TreeNode, path: str, *, in_object: bool
+    ) -> Iterator[str]:
         number = self._references.number_of(saved)
         live_number = self._live_references.number_of(live)
         if (number is None) != (live_number is None):
@@ -109,7 +111,7 @@ class _Comparing:
         yield from self._content(saved, live, path, live_number, in_object=in_object)
 
     def _content(
-        self, saved: Node, live: Node, path: str, number: int | None, *, in_object: bool
+        self, saved: TreeNode, live: TreeNode, path: str, number: int | None, *, in_object: bool
     ) -> Iterator[str]:
         traits, saved = opened(saved)
         now, live = opened(live)
@@ -223,7 +225,7 @@ def _checks(path: str, data: Bytes, pieces: Sequence[Piece]) -> list[_Check]:
     ]
 
 
-def _in_order_of(saved: Node, live: Node) -> Node:
+def _in_order_of(saved: TreeNode, live: TreeNode) -> TreeNode:
     """The state_dict of an object with its keys in the order in which they were saved."""
     _, body = opened(saved)
     _, found = opened(live)
@@ -242,11 +244,11 @@ def _compared(traits: Mapping[str, object], *, in_object: bool) -> dict[str, obj
     return {key: found for key, found in traits.items() if key not in left_out}
 
 
-def _is_same(one: Node, other: Node) -> bool:
+def _is_same(one: TreeNode, other: TreeNode) -> bool:
     """Equal, with types: 1 is not 1.0, and 0.0 is not -0.0."""
     return json.dumps(one) == json.dumps(other)
 
 
-def _short(node: Node) -> str:
+def _short(node: TreeNode) -> str:
     text = json.dumps(node)
     return text if len(text) <= 80 else f"{text[:77]}..."

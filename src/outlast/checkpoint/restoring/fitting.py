@@ -15,8 +15,8 @@ from outlast.checkpoint.restoring.memory import MemoryMap
 from outlast.checkpoint.state.arrays import dtype_named, dtype_text
 from outlast.checkpoint.state.nodes import (
     SHARED_BITS,
-    Node,
     References,
+    TreeNode,
     kind_of,
     opened,
     path_of,
@@ -35,7 +35,7 @@ class Fit(Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class FitContext:
     """Where a part is: how much must fit there, and whether an object keeps it."""
 
     fit: Fit = Fit.SAME
@@ -51,10 +51,10 @@ def places(differences: Sequence[str]) -> str:
 
 
 def misfits(
-    root: Node, leaves: Sequence[SavedLeaf], fresh: Tree, *, may_pickle: Collection[str] = ()
+    root: TreeNode, leaves: Sequence[SavedLeaf], fresh: Tree, *, may_pickle: Collection[str] = ()
 ) -> list[str]:
     """Every place where the fresh state cannot be filled from the saved one, with the reason."""
-    return list(_Fitting(root, leaves, fresh, may_pickle).part(root, fresh.root, "", Place()))
+    return list(_Fitting(root, leaves, fresh, may_pickle).part(root, fresh.root, "", FitContext()))
 
 
 def apart(other: str, what: str) -> str:
@@ -63,7 +63,7 @@ def apart(other: str, what: str) -> str:
 
 class _Fitting:
     def __init__(
-        self, root: Node, leaves: Sequence[SavedLeaf], fresh: Tree, may_pickle: Collection[str]
+        self, root: TreeNode, leaves: Sequence[SavedLeaf], fresh: Tree, may_pickle: Collection[str]
     ) -> None:
         self._leaves = leaves
         self._fresh = fresh
@@ -75,7 +75,7 @@ class _Fitting:
         self._claims: dict[tuple[str, int], tuple[int, str]] = {}
         self._filled: dict[int, tuple[int, str]] = {}
 
-    def part(self, saved: Node, fresh: Node, path: str, place: Place) -> Iterator[str]:
+    def part(self, saved: TreeNode, fresh: TreeNode, path: str, place: FitContext) -> Iterator[str]:
         numbers = self._references.number_of(saved), self._fresh_references.number_of(fresh)
         is_again = kind_of(saved) == "r"
         traits, saved = opened(self._references.resolved(saved))
@@ -108,13 +108,13 @@ class _Fitting:
         if other != saved:
             yield f"{_named(path)}: {apart(where, what)}"
 
-    def _object_or_value(self, saved: Node, fresh: Node, path: str) -> Iterator[str]:
+    def _object_or_value(self, saved: TreeNode, fresh: TreeNode, path: str) -> Iterator[str]:
         if kind_of(saved) == "v":
             return self._value(saved, fresh, path)
         return self._object(saved, fresh, path)
 
     def _class(
-        self, saved: dict[str, Any], fresh: dict[str, Any], node: Node, path: str
+        self, saved: dict[str, Any], fresh: dict[str, Any], node: TreeNode, path: str
     ) -> Iterator[str]:
         name = saved.get("class")
         # A class that cannot be created from its name needs an instance of it to copy.
@@ -125,7 +125,7 @@ class _Fitting:
             found = described(fresh) if "class" in fresh else _name(node)
             yield f"{_named(path)}: a {described(saved)} was saved, but the state has {found}"
 
-    def _array(self, index: int, fresh: Node, path: str, place: Place) -> Iterator[str]:
+    def _array(self, index: int, fresh: TreeNode, path: str, place: FitContext) -> Iterator[str]:
         leaf = self._leaves[index]
         saved = f"{leaf.dtype} {list(leaf.shape)}"
         is_optional = place.fit is Fit.ANY or fresh is MISSING or fresh is None
@@ -152,7 +152,7 @@ class _Fitting:
                     "state has two"
                 )
 
-    def _object(self, saved: Node, fresh: Node, path: str) -> Iterator[str]:
+    def _object(self, saved: TreeNode, fresh: TreeNode, path: str) -> Iterator[str]:
         kind = kind_of(fresh)
         if kind not in ("o", "m"):
             yield f"{_named(path)}: an object was saved, but the state has {_name(fresh)}"
@@ -160,16 +160,16 @@ class _Fitting:
         body = saved[kind_of(saved)]
         yield from self._groups(body, fresh[kind], path)
         fit = Fit.SAME if kind == "m" else Fit.GROWS
-        yield from self.part(body, fresh[kind], path, Place(fit=fit, in_object=True))
+        yield from self.part(body, fresh[kind], path, FitContext(fit=fit, in_object=True))
 
-    def _groups(self, saved: Node, fresh: Node, path: str) -> Iterator[str]:
+    def _groups(self, saved: TreeNode, fresh: TreeNode, path: str) -> Iterator[str]:
         """Optimizers refuse groups of other sizes, but only once everything else is copied."""
         before, now = _group_sizes(saved), _group_sizes(fresh)
         if now is not None and before != now:
             where = path_of(path, "param_groups")
             yield f"{where}: groups of {before} parameters were saved, but the state has {now}"
 
-    def _value(self, saved: Node, fresh: Node, path: str) -> Iterator[str]:
+    def _value(self, saved: TreeNode, fresh: TreeNode, path: str) -> Iterator[str]:
         if kind_of(fresh) != "v":
             yield (
                 f"{_named(path)}: an outlast.value or a generator was saved, but the state has "
@@ -183,9 +183,11 @@ class _Fitting:
                 f"{before or 'no other generator'} when it was saved, but here with "
                 f"{now or 'no other generator'}"
             )
-        yield from self.part(saved["v"], fresh["v"], path, Place(fit=Fit.ANY, in_object=True))
+        yield from self.part(saved["v"], fresh["v"], path, FitContext(fit=Fit.ANY, in_object=True))
 
-    def _dict(self, items: list[list[Node]], fresh: Node, path: str, place: Place) -> Iterator[str]:
+    def _dict(
+        self, items: list[list[TreeNode]], fresh: TreeNode, path: str, place: FitContext
+    ) -> Iterator[str]:
         fit = place.fit
         if fresh is MISSING or fresh is None or (fit is Fit.ANY and kind_of(fresh) != "d"):
             fresh = {"d": []}
@@ -208,12 +210,12 @@ class _Fitting:
 
     def _items(
         self,
-        items: list[Node],
+        items: list[TreeNode],
         kind: str,
-        fresh: Node,
+        fresh: TreeNode,
         fresh_traits: dict[str, Any],
         path: str,
-        place: Place,
+        place: FitContext,
     ) -> Iterator[str]:
         fit = place.fit
         if fresh is MISSING or fresh is None or (fit is Fit.ANY and kind_of(fresh) != kind):
@@ -232,7 +234,7 @@ class _Fitting:
             other = live[number] if number < len(live) else MISSING
             yield from self.part(node, other, path_of(path, number), place)
 
-    def _plain(self, saved: Node, fresh: Node, path: str, fit: Fit) -> Iterator[str]:
+    def _plain(self, saved: TreeNode, fresh: TreeNode, path: str, fit: Fit) -> Iterator[str]:
         is_part = kind_of(fresh) in ("a", "o", "m", "v")
         is_container = kind_of(fresh) in ("d", "l") and saved is not None
         if fit is not Fit.ANY and (is_part or is_container):
@@ -258,7 +260,7 @@ _NAMES = {
 }
 
 
-def _name(node: Node) -> str:
+def _name(node: TreeNode) -> str:
     if node is MISSING:
         return "nothing"
     return _NAMES.get(kind_of(node) or "", "None" if node is None else "a plain value")
@@ -281,7 +283,7 @@ def _can_be_created(leaf: SavedLeaf) -> bool:
         return True
 
 
-def _group_sizes(body: Node) -> list[int] | None:
+def _group_sizes(body: TreeNode) -> list[int] | None:
     """How many parameters each group of an optimizer has; None if there are no groups."""
     groups = _entry(body, "param_groups")
     if kind_of(groups) != "l":
@@ -290,7 +292,7 @@ def _group_sizes(body: Node) -> list[int] | None:
     return [len(found["l"]) if kind_of(found) == "l" else 0 for found in params]
 
 
-def _entry(node: Node, name: str) -> Node:
+def _entry(node: TreeNode, name: str) -> TreeNode:
     _, body = opened(node)
     items = body["d"] if kind_of(body) == "d" else []
     return next((item for key, item in items if key == name), None)

@@ -9,7 +9,7 @@ import numpy as np
 
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError
 from outlast.checkpoint.format.layout import Span
-from outlast.checkpoint.format.manifest import Chunk, Manifest, digest_of, order_of
+from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, digest_of, order_of
 from outlast.checkpoint.restoring.loading import load, verified, verify
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.checkpoint.state.arrays import Bytes
@@ -54,7 +54,7 @@ def summaries(
         )
 
 
-def find(store: Store, step: int) -> Manifest:
+def find(store: Store, step: int) -> CheckpointManifest:
     """The newest checkpoint of this step. Raises `CheckpointError` with the steps there are.
 
     Raises `CheckpointCorrupt` if it cannot be read: what an older attempt saved of the same step is
@@ -81,7 +81,9 @@ class CheckpointDifference:
     same: int
 
 
-def compare(store: Store, before: Manifest, after: Manifest) -> CheckpointDifference:
+def compare(
+    store: Store, before: CheckpointManifest, after: CheckpointManifest
+) -> CheckpointDifference:
     """Which arrays differ, by their hashes; only small arrays are read.
 
     Raises `CheckpointError` if their keys differ: then equal arrays have different hashes.
@@ -103,7 +105,9 @@ def compare(store: Store, before: Manifest, after: Manifest) -> CheckpointDiffer
     )
 
 
-def arrays_of(store: Store, manifest: Manifest) -> dict[str, tuple[str, tuple[int, ...], Bytes]]:
+def arrays_of(
+    store: Store, manifest: CheckpointManifest
+) -> dict[str, tuple[str, tuple[int, ...], Bytes]]:
     """The user's arrays by path: dtype, shape and verified bytes.
 
     Raises `CheckpointError` if two arrays have one path, or if they do not fit into memory.
@@ -125,7 +129,7 @@ def arrays_of(store: Store, manifest: Manifest) -> dict[str, tuple[str, tuple[in
     }
 
 
-def _check_paths(manifest: Manifest) -> None:
+def _check_paths(manifest: CheckpointManifest) -> None:
     """Keys with dots can give two arrays one path: then neither can be named without the other."""
     seen: set[str] = set()
     for leaf in manifest.leaves:
@@ -137,7 +141,7 @@ def _check_paths(manifest: Manifest) -> None:
         seen.add(leaf.path)
 
 
-def _hashes_of(store: Store, manifest: Manifest) -> dict[str, object]:
+def _hashes_of(store: Store, manifest: CheckpointManifest) -> dict[str, object]:
     """Something for each of the user's arrays that is equal where the array is."""
     _check_paths(manifest)
     ordered = sorted(manifest.chunks, key=lambda chunk: chunk.span.start)

@@ -24,7 +24,7 @@ from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointCorrupt
 from outlast.checkpoint.format.keys import Hashing
 from outlast.checkpoint.format.layout import Span
-from outlast.checkpoint.format.manifest import Chunk, Copy, Manifest
+from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, Copy
 from outlast.checkpoint.state.arrays import Bytes
 from outlast.storage import NotFound, Store, TooShort, Unreadable
 
@@ -52,7 +52,7 @@ class Loaded:
     pieces: dict[int, list[Piece]]
 
 
-def load(store: Store, manifest: Manifest, targets: Sequence[Sequence[Bytes]]) -> Loaded:
+def load(store: Store, manifest: CheckpointManifest, targets: Sequence[Sequence[Bytes]]) -> Loaded:
     """Fill `targets[i]` with the bytes of leaf i.
 
     Raises `CheckpointCorrupt` if no copy of a chunk verifies.
@@ -82,7 +82,9 @@ def load(store: Store, manifest: Manifest, targets: Sequence[Sequence[Bytes]]) -
     return Loaded(bad=bad, pieces=scatter.pieces)
 
 
-def verify(store: Store, manifest: Manifest, on_chunk: Callable[[int], object]) -> list[str]:
+def verify(
+    store: Store, manifest: CheckpointManifest, on_chunk: Callable[[int], object]
+) -> list[str]:
     """Read every byte of every copy; returns the problems. `on_chunk` gets the bytes read."""
     problems: list[str] = []
 
@@ -101,7 +103,11 @@ def verify(store: Store, manifest: Manifest, on_chunk: Callable[[int], object]) 
 
 
 def verified(
-    store: Store, manifest: Manifest, chunk: Chunk, memory: Bytes, bad: set[Copy] | None = None
+    store: Store,
+    manifest: CheckpointManifest,
+    chunk: Chunk,
+    memory: Bytes,
+    bad: set[Copy] | None = None,
 ) -> Bytes:
     """The bytes of a chunk, read into `memory`, from the first copy that verifies.
 
@@ -136,7 +142,7 @@ def for_each(work: Callable[[T], object], chunks: Sequence[T]) -> None:
             raise
 
 
-def _check_targets(manifest: Manifest, targets: Sequence[Sequence[Bytes]]) -> None:
+def _check_targets(manifest: CheckpointManifest, targets: Sequence[Sequence[Bytes]]) -> None:
     """An array that is larger than what was saved would keep bytes that were never restored."""
     for leaf, held in zip(manifest.leaves, targets, strict=True):
         for target in held:

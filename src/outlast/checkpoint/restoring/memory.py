@@ -6,14 +6,14 @@ from typing import Any
 from outlast.checkpoint.format.manifest import SavedLeaf
 from outlast.checkpoint.restoring.known_code import is_known
 from outlast.checkpoint.state.arrays import Bytes
-from outlast.checkpoint.state.nodes import Node, kind_of, opened, walk
+from outlast.checkpoint.state.nodes import TreeNode, kind_of, opened, walk
 from outlast.checkpoint.state.tree import Leaf, Tree
 
 
 class MemoryMap:
     """Compares the `memory` of each saved array with that of the one in its place."""
 
-    def __init__(self, root: Node, leaves: Sequence[SavedLeaf], fresh: Tree) -> None:
+    def __init__(self, root: TreeNode, leaves: Sequence[SavedLeaf], fresh: Tree) -> None:
         self._leaves = leaves
         self._fresh = fresh
         self._fresh_places = _places(fresh)
@@ -25,7 +25,7 @@ class MemoryMap:
         self,
         index: int,
         saved: Mapping[str, Any],
-        fresh: Node,
+        fresh: TreeNode,
         fresh_traits: Mapping[str, Any],
         path: str,
     ) -> Iterator[str]:
@@ -44,7 +44,7 @@ class MemoryMap:
         self,
         index: int,
         saved: Mapping[str, Any],
-        fresh: Node,
+        fresh: TreeNode,
         fresh_traits: Mapping[str, Any],
         path: str,
     ) -> Iterator[str]:
@@ -58,7 +58,7 @@ class MemoryMap:
         elif "memory" in fresh_traits and self._leaves[index].path not in self._viewed:
             yield _is_a_view(path, fresh_traits["memory"][0])
 
-    def _place(self, fresh: Node) -> tuple[str, int] | None:
+    def _place(self, fresh: TreeNode) -> tuple[str, int] | None:
         if kind_of(fresh) != "a":
             return None
         return self._fresh_places.get(self._fresh.leaves[fresh["a"]].path)
@@ -97,7 +97,7 @@ def _places(tree: Tree) -> dict[str, tuple[str, int]]:
     return found
 
 
-def _arrays(root: Node) -> Iterator[tuple[Mapping[str, Any], Node]]:
+def _arrays(root: TreeNode) -> Iterator[tuple[Mapping[str, Any], TreeNode]]:
     return (pair for pair in map(opened, walk(root)) if kind_of(pair[1]) == "a")
 
 

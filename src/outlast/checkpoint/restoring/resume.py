@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError, NothingVerifies
-from outlast.checkpoint.format.manifest import Copy, Manifest
+from outlast.checkpoint.format.manifest import CheckpointManifest, Copy
 from outlast.checkpoint.restoring.binding import Binding, PartNotLoaded, bind
 from outlast.checkpoint.restoring.comparison import check_restored
 from outlast.checkpoint.restoring.loading import load
@@ -25,7 +25,7 @@ class Resumption:
     The manifest names only copies that can be read.
     """
 
-    manifest: Manifest
+    manifest: CheckpointManifest
     seconds: float
     passed_over: tuple[tuple[str, str], ...]
 
@@ -74,7 +74,7 @@ def resume_newest(
 
 def refill(
     store: Store,
-    manifest: Manifest,
+    manifest: CheckpointManifest,
     state: object,
     *,
     fresh: Tree,
@@ -99,7 +99,7 @@ def _next_name(store: Store, passed_over: Sequence[tuple[str, str]]) -> str | No
 
 def _fill(
     store: Store,
-    manifest: Manifest,
+    manifest: CheckpointManifest,
     state: object,
     fresh: Tree | None,
     may_pickle: Collection[str],
@@ -142,7 +142,7 @@ def _finish(binding: Binding, what: str) -> None:
         ) from cause
 
 
-def _without(manifest: Manifest, bad: Collection[Copy]) -> Manifest:
+def _without(manifest: CheckpointManifest, bad: Collection[Copy]) -> CheckpointManifest:
     if not bad:
         return manifest
     chunks = tuple(

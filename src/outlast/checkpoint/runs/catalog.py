@@ -10,8 +10,9 @@ import uuid
 from collections.abc import Iterable
 
 from outlast.checkpoint.errors import CheckpointCorrupt
+from outlast.checkpoint.format.encoding import decode, fetch
 from outlast.checkpoint.format.keys import KEY_FILE, load_hashings
-from outlast.checkpoint.format.manifest import MANIFESTS, Manifest, decode, fetch, order_of
+from outlast.checkpoint.format.manifest import MANIFESTS, CheckpointManifest, order_of
 from outlast.checkpoint.format.validation import checked_digest
 from outlast.storage import (
     ROUTINE,
@@ -43,7 +44,7 @@ def manifest_names(store: Store, *, limits: Limits = ROUTINE) -> list[str]:
     return newest_first(entry.name for entry in store.list(MANIFESTS, limits=limits))
 
 
-def read_manifest(store: Store, name: str, *, limits: Limits = ROUTINE) -> Manifest:
+def read_manifest(store: Store, name: str, *, limits: Limits = ROUTINE) -> CheckpointManifest:
     """A checkpoint's manifest. Raises `CheckpointCorrupt` if it is not what this run wrote."""
     try:
         manifest = decode(name, fetch(store, name, limits=limits))

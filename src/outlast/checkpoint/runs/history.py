@@ -13,7 +13,7 @@ from typing import Any
 from outlast._base.interval import COSTS_KEPT, Observed, SaveCost
 from outlast.checkpoint.runs import fence
 from outlast.journal.attempt import plausible
-from outlast.journal.derive import summarise
+from outlast.journal.derive import summarize
 from outlast.journal.events import Resumed, Saved
 from outlast.journal.reader import AttemptRecord, read_attempt, read_journal
 from outlast.storage import NotFound, Store, read_json_object
@@ -36,7 +36,7 @@ class History:
     def plus(self, records: Sequence[AttemptRecord], *, through: int) -> "History":
         """The totals with these later attempts added, all of which have ended."""
         records = [plausible(record) for record in records]
-        summary = summarise(records, is_live=False)
+        summary = summarize(records, is_live=False)
         seen, missed = self.observed, summary.interruptions_missed
         saves = [event for record in records for event in record.events if isinstance(event, Saved)]
         costs = [SaveCost(stall_seconds=s.stall_seconds, durable_seconds=s.seconds) for s in saves]

@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from outlast._base.logs import get_logger
+from outlast.checkpoint.format.encoding import encode
 from outlast.checkpoint.format.keys import Hashing
-from outlast.checkpoint.format.manifest import Manifest, SavedLeaf, encode
+from outlast.checkpoint.format.manifest import CheckpointManifest, SavedLeaf
 from outlast.checkpoint.ranks import Group
 from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import COMMITTED, mark_committed
@@ -48,13 +49,13 @@ class Committer:
         self._collector = collector
         self._limits = limits
         # Committed, or perhaps committed, without a check for newer attempts since.
-        self._unchecked: list[Manifest] = []
-        self._doubtful: list[Manifest] = []
+        self._unchecked: list[CheckpointManifest] = []
+        self._doubtful: list[CheckpointManifest] = []
         self._parent: str | None = None
         self._number = (-1, 0)
         self._is_marked = False
 
-    def start_from(self, manifest: Manifest) -> None:
+    def start_from(self, manifest: CheckpointManifest) -> None:
         """Use the checkpoint that was resumed from as the parent of the next one."""
         self._parent = manifest.name
 
@@ -62,11 +63,11 @@ class Committer:
         """Raise `Fenced` if a newer attempt has started."""
         fence.check(self._store, self._attempt, limits=self._limits())
 
-    def commit(self, staged: StagedState, packed: PackedChunks) -> Manifest:
+    def commit(self, staged: StagedState, packed: PackedChunks) -> CheckpointManifest:
         """Make a written state the newest checkpoint. Raises `Fenced` if a newer attempt exists."""
         self.check_fence()
         return self._create(
-            Manifest(
+            CheckpointManifest(
                 step=staged.step,
                 attempt=self._attempt,
                 save_id=uuid.uuid4().hex,
@@ -83,7 +84,9 @@ class Committer:
             )
         )
 
-    def clean_up(self, manifest: Manifest, writer: StateWriter, *, in_waves: bool) -> None:
+    def clean_up(
+        self, manifest: CheckpointManifest, writer: StateWriter, *, in_waves: bool
+    ) -> None:
         """Write second copies and delete garbage. The checkpoint is durable even if this fails."""
         kept = manifest
         self._unchecked.append(manifest)
@@ -105,7 +108,7 @@ class Committer:
         finally:
             self._packs.assume_stored(kept.chunks)
 
-    def _create(self, manifest: Manifest) -> Manifest:
+    def _create(self, manifest: CheckpointManifest) -> CheckpointManifest:
         """Create the manifest under a name that this attempt has not tried before."""
         last_step, last_number = self._number
         number = last_number + 1 if manifest.step == last_step else 0
@@ -142,7 +145,7 @@ class Committer:
         )
         self._unchecked, self._doubtful = [], []
 
-    def _mirrored(self, manifest: Manifest, writer: StateWriter) -> Manifest:
+    def _mirrored(self, manifest: CheckpointManifest, writer: StateWriter) -> CheckpointManifest:
         """Commit the checkpoint again, with second copies of what it shares with older ones.
 
         If killed: one or both of the two exist, and the newer one is preferred.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointCorrupt
-from outlast.checkpoint.format.manifest import CheckpointOrder, Manifest
+from outlast.checkpoint.format.manifest import CheckpointManifest, CheckpointOrder
 from outlast.checkpoint.restoring.loading import verify
 from outlast.checkpoint.runs.catalog import read_manifest
 from outlast.checkpoint.runs.inventory import (
@@ -44,8 +44,8 @@ class GarbageCollector:
         """How many objects have been deleted so far."""
         self._inventory: CheckpointInventory | None = None
         self._verified: set[str] = set()
-        self._committed: list[Manifest] = []
-        self._doubtful: list[Manifest] = []
+        self._committed: list[CheckpointManifest] = []
+        self._doubtful: list[CheckpointManifest] = []
         self._obsolete: set[str] = set()
         self._requested = False
         self._thread: threading.Thread | None = None
@@ -55,9 +55,9 @@ class GarbageCollector:
 
     def collect(
         self,
-        committed: Iterable[Manifest] = (),
+        committed: Iterable[CheckpointManifest] = (),
         *,
-        doubtful: Iterable[Manifest] = (),
+        doubtful: Iterable[CheckpointManifest] = (),
         obsolete: Iterable[str] = (),
     ) -> None:
         """Start a round, now that these checkpoints exist and these objects are obsolete.
@@ -165,7 +165,7 @@ class GarbageCollector:
             self._inventory.add(manifest.name, manifest.packs)
         return self._inventory
 
-    def _exists(self, manifest: Manifest) -> bool:
+    def _exists(self, manifest: CheckpointManifest) -> bool:
         """Whether a doubtful commit took effect. If not, its packs are left to later attempts."""
         try:
             return read_manifest(self._store, manifest.name).save_id == manifest.save_id

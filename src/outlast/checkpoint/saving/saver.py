@@ -14,7 +14,7 @@ from functools import partial
 from outlast._base.logs import get_logger
 from outlast.checkpoint.format.keys import saving_hashing
 from outlast.checkpoint.format.layout import Layout, lay_out
-from outlast.checkpoint.format.manifest import Manifest
+from outlast.checkpoint.format.manifest import CheckpointManifest
 from outlast.checkpoint.ranks import Group, SingleProcess
 from outlast.checkpoint.runs.inventory import Retention
 from outlast.checkpoint.saving.committing import Committer
@@ -38,7 +38,7 @@ class SaveReport:
     notice.
     """
 
-    manifest: Manifest
+    manifest: CheckpointManifest
     stall_seconds: float
     durable_seconds: float
     unchanged: bool
@@ -116,7 +116,7 @@ class Saver:
         """Whether memory for the next save is still being made ready."""
         return self._staging.is_warming
 
-    def start_from(self, manifest: Manifest) -> None:
+    def start_from(self, manifest: CheckpointManifest) -> None:
         """Continue after the checkpoint that was resumed from: the store has its chunks."""
         self._packs.assume_stored(manifest.chunks)
         self._committer.start_from(manifest)
@@ -286,7 +286,7 @@ class Saver:
         in_waves = staged.wave_bytes_max is not None
         self._committer.clean_up(manifest, self._writer, in_waves=in_waves)
 
-    def _write_and_commit(self, staged: StagedState) -> Manifest:
+    def _write_and_commit(self, staged: StagedState) -> CheckpointManifest:
         """Two steps: nothing is visible until everything is written."""
         try:
             packed = self._writer.write(staged)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from outlast.checkpoint.format.layout import CHUNK_BYTES, SMALL_BYTES_MAX, Layout, waves
-from outlast.checkpoint.format.manifest import Chunk, Manifest, digest_of
+from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, digest_of
 from outlast.checkpoint.saving.packing import PackedChunks, PackWriter
 from outlast.checkpoint.saving.staging import StagingBuffer
 from outlast.checkpoint.state.tree import Tree
@@ -67,7 +67,7 @@ class StateWriter:
             self._buffer, chunks, limits=self._limits, stop=lambda: self._limits.hurried
         )
 
-    def is_unchanged(self, staged: StagedState, manifest: Manifest) -> bool:
+    def is_unchanged(self, staged: StagedState, manifest: CheckpointManifest) -> bool:
         """Whether the user's state, without random generators, is the same as in the last save."""
         if staged.wave_bytes_max is not None:
             # Only the last wave is still in memory.
@@ -76,7 +76,7 @@ class StateWriter:
         before, self._last = self._last, (staged.step, digest_of(text.encode()))
         return before is not None and before[0] != staged.step and before[1] == self._last[1]
 
-    def _fingerprints(self, staged: StagedState, manifest: Manifest) -> Iterator[str]:
+    def _fingerprints(self, staged: StagedState, manifest: CheckpointManifest) -> Iterator[str]:
         digests = {chunk.span.start: chunk.digest for chunk in manifest.chunks}
         yield repr([item for key, item in manifest.root["d"] if key == "state"])
         for leaf, place in zip(staged.tree.leaves, staged.layout.places, strict=True):

@@ -22,7 +22,7 @@ from outlast.checkpoint.errors import UnsupportedState
 from outlast.checkpoint.state.arrays import dtype_named, dtype_text
 from outlast.checkpoint.state.traits import Traits
 
-Node: TypeAlias = Any
+TreeNode: TypeAlias = Any
 """A JSON value as described above."""
 
 
@@ -41,12 +41,12 @@ TREE_VERSION = 2
 _SMALL_INT_BITS = 63
 
 
-def kind_of(node: Node) -> str | None:
+def kind_of(node: TreeNode) -> str | None:
     """What a node is; None for a JSON scalar."""
     return next(iter(node)) if isinstance(node, dict) else None
 
 
-def opened(node: Node) -> tuple[Traits, Node]:
+def opened(node: TreeNode) -> tuple[Traits, TreeNode]:
     """The traits of a node, and the node itself."""
     if kind_of(node) == "y":
         traits, inner = node["y"]
@@ -57,15 +57,15 @@ def opened(node: Node) -> tuple[Traits, Node]:
 class References:
     """What the references in a tree stand for."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: TreeNode) -> None:
         self._shared = list(_shared_nodes(root))
         self._numbers = {id(opened(node)[1]): number for number, node in enumerate(self._shared)}
 
-    def resolved(self, node: Node) -> Node:
+    def resolved(self, node: TreeNode) -> TreeNode:
         """The node itself, or the one that it refers to, with its traits."""
         return self._shared[node["r"]] if kind_of(node) == "r" else node
 
-    def number_of(self, node: Node) -> int | None:
+    def number_of(self, node: TreeNode) -> int | None:
         """Which of all shared nodes this is, or refers to; None if it cannot be shared."""
         if kind_of(node) == "r":
             number: int = node["r"]
@@ -73,12 +73,12 @@ class References:
         return self._numbers.get(id(opened(node)[1]))
 
 
-def _shared_nodes(root: Node) -> Iterator[Node]:
+def _shared_nodes(root: TreeNode) -> Iterator[TreeNode]:
     """Every node that can be referred to, with its traits, in the order of their numbers."""
     return (node for node in walk(root) if kind_of(opened(node)[1]) in SHARED)
 
 
-def walk(root: Node) -> Iterator[Node]:
+def walk(root: TreeNode) -> Iterator[TreeNode]:
     """Every node that is not a key, with its traits, in the order of the tree."""
     stack = [root]
     while stack:
@@ -100,7 +100,7 @@ def path_of(parent: str, key: object) -> str:
     return f"{parent}.{key}" if parent else str(key)
 
 
-def scalar(thing: object, path: str) -> Node:
+def scalar(thing: object, path: str) -> TreeNode:
     """A plain value as a node."""
     if is_json(thing):
         return thing
@@ -117,7 +117,7 @@ def scalar(thing: object, path: str) -> Node:
     raise unsupported(path, f"a {type(thing).__module__}.{type(thing).__qualname__}")
 
 
-def plain(node: Node) -> object:
+def plain(node: TreeNode) -> object:
     """The value of a node that holds no array. Raises `ValueError` if it is not such a node."""
     if node is None or isinstance(node, bool | str | int | float):
         return node

@@ -14,7 +14,7 @@ from outlast.checkpoint.errors import UnsupportedState
 from outlast.checkpoint.state.arrays import Library, library_of
 from outlast.checkpoint.state.nodes import (
     SHARED_BITS,
-    Node,
+    TreeNode,
     is_json,
     kind_of,
     opened,
@@ -48,7 +48,7 @@ class Leaf:
 class Tree:
     """A state, taken apart. Tied arrays are one leaf."""
 
-    root: Node
+    root: TreeNode
     leaves: tuple[Leaf, ...]
     attribute_objects: frozenset[int] = frozenset()
     """Objects whose state_dict is made of their attributes, by their number among the shared."""
@@ -91,7 +91,7 @@ class _Capture:
         self._bits: dict[int, tuple[str, object]] = {}
         self.attribute_objects: set[int] = set()
 
-    def node(self, thing: object, path: str, depth: int = 0) -> Node:
+    def node(self, thing: object, path: str, depth: int = 0) -> TreeNode:
         if depth > DEPTH_MAX:
             raise UnsupportedState(
                 f"The state is nested deeper than {DEPTH_MAX} levels at {path[:200]!r}.",
@@ -127,7 +127,7 @@ class _Capture:
             or as_value(thing) is not None
         )
 
-    def _part(self, thing: object, path: str, depth: int) -> Node:
+    def _part(self, thing: object, path: str, depth: int) -> TreeNode:
         if (found := as_value(thing)) is not None:
             return {"v": self.node(self._with_sharing(thing, found.get(), path), path, depth + 1)}
         if has_state_dict(thing):
@@ -138,7 +138,7 @@ class _Capture:
         node = self._container(thing, path, depth)
         return {"y": [traits, node]} if traits else node
 
-    def _object(self, thing: Any, path: str, depth: int) -> Node:
+    def _object(self, thing: Any, path: str, depth: int) -> TreeNode:
         number = self._seen[id(thing)][0]
         state = thing.state_dict()
         if isinstance(state, Mapping) and state.keys() <= getattr(thing, "__dict__", {}).keys():
@@ -162,7 +162,7 @@ class _Capture:
         self._bits[id(bits)] = (path, bits)
         return state
 
-    def _container(self, thing: object, path: str, depth: int) -> Node:
+    def _container(self, thing: object, path: str, depth: int) -> TreeNode:
         if isinstance(thing, Mapping):
             return {
                 "d": [
@@ -180,7 +180,7 @@ class _Capture:
         ]
         return {"t" if isinstance(thing, tuple) else "l": items}
 
-    def _key(self, key: object, path: str) -> Node:
+    def _key(self, key: object, path: str) -> TreeNode:
         if type(key) is tuple:
             return {"t": [self._key(item, path) for item in key]}
         if isinstance(key, tuple):
@@ -188,7 +188,7 @@ class _Capture:
             raise unsupported(path, f"a {kind.__module__}.{kind.__qualname__} as a key or in a set")
         return scalar(key, path)
 
-    def _array(self, library: Library, array: Any, path: str) -> Node:
+    def _array(self, library: Library, array: Any, path: str) -> TreeNode:
         try:
             info = library.describe(array)
         except (ValueError, RuntimeError) as error:
@@ -259,7 +259,7 @@ def _attributes(thing: object, path: str) -> Traits:
 
     Raises `UnsupportedState` for others that are public.
     """
-    found: dict[str, Node] = {}
+    found: dict[str, TreeNode] = {}
     for name, item in own_attributes(thing).items():
         if is_json(item) or type(item) in (float, bytes):
             found[name] = scalar(item, path)

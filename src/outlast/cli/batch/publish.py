@@ -23,7 +23,7 @@ def publish(
     key: str | None = None,
     format: Format = Format.TEXT,
 ) -> int:
-    """Publish items to a queue. Running it again adds nothing twice.
+    """Publish items to a queue. Running it again adds only items that are new.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def publish(
     key: str
         The field with the key of each item. Default: a hash of its content, or a file's path.
     format: Format
-        text for people, json for programs.
+        Output format.
     """
     _check_files(files)
     with closing(open_queue(url)) as queue:

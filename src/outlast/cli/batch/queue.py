@@ -39,7 +39,7 @@ class QueueFlags:
     limit: int | None = None
     """With --dead: the maximum number to list. Default: 1,000 as text, all as json."""
     format: Format = Format.TEXT
-    """text for people, json for programs."""
+    """Output format."""
 
 
 _DEFAULTS = QueueFlags()

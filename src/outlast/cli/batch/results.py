@@ -20,7 +20,7 @@ def results(url: str, /, *, export: Path | None = None, format: Format = Format.
     export: Path
         Write all results to this .jsonl or .parquet file, one row with key and result each.
     format: Format
-        text for people, json for programs.
+        Output format.
     """
     refuse_missing_sink(url)
     with closing(open_sink(url)) as sink:

@@ -53,7 +53,7 @@ class PriceFlags:
     today: datetime.date | None = None
     """Date to use as today, for reproducible output."""
     format: PriceFormat = PriceFormat.TEXT
-    """Output format. Commands accept csv output with --prices."""
+    """Output format. Use csv to create a file for --prices."""
 
 
 _DEFAULTS = PriceFlags()

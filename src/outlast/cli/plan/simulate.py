@@ -55,7 +55,7 @@ class SimulateFlags:
     save_time: Duration = timedelta(seconds=60)
     """How long a save blocks the work."""
     restart_time: Duration = timedelta(seconds=120)
-    """Time from a new machine to the first work on it."""
+    """Time from getting a machine to the first work on it."""
     unannounced_share: float = 1.0
     """Share of losses without notice, 0 to 1. With --deadline, no loss has a notice."""
     interval: PositiveDurations = ()
@@ -92,7 +92,7 @@ _DEFAULTS = SimulateFlags()
 
 
 def simulate(*traces: Path, flags: SimulateFlags = _DEFAULTS) -> None:
-    """Replay traces of Spot machines, and compare how often to save and what to buy when.
+    """Replay traces of Spot machines to compare save intervals and ways to meet a deadline.
 
     Runs start at regular intervals within the trace. The files of --html and --svg are replaced
     atomically.

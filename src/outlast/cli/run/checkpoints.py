@@ -49,7 +49,7 @@ class CheckpointFlags:
     force: bool = False
     """Prune even if the run may still be running, which stops it at its next save."""
     format: Format = Format.TEXT
-    """text for people, json for programs."""
+    """Output format."""
 
 
 _DEFAULTS = CheckpointFlags()

@@ -48,7 +48,7 @@ class DrillFlags:
     trace: Path | None = None
     """Replay evictions from a public trace of Spot capacity, with its time scaled to the job."""
     seed: int | None = None
-    """Random seed of the schedule. Repeat a drill with its seed. Default: random, and printed."""
+    """Random seed of the eviction schedule, to repeat a drill. Default: random, and printed."""
     grace: Duration | None = None
     """Time from SIGTERM to SIGKILL. Default: OUTLAST_GRACE_SECONDS, else 15s."""
     no_notice: float = _OPTIONS.no_notice
@@ -66,9 +66,9 @@ class DrillFlags:
     tolerance: float = _OPTIONS.tolerance
     """Maximum relative difference between numbers (e.g. 1e-6)."""
     finished_when: str | None = None
-    """Shell test that succeeds when all work is done."""
+    """Shell command that exits with 0 once all work is done."""
     skip_baseline: bool = _OPTIONS.skip_baseline
-    """Evict right away, without a baseline to place the evictions and to compare with."""
+    """Do not run a baseline: evict about once a second, and compare nothing."""
     recording: Path | None = None
     """Folder that stores the baseline: written by the first drill, reused by later ones."""
     workdir: Path | None = None
@@ -80,19 +80,19 @@ class DrillFlags:
     job_backoff: bool = _OPTIONS.job_backoff
     """Delay restarts as a Job does: 10s, doubling up to 10m."""
     backoff_limit: int = _OPTIONS.backoff_limit
-    """How often the command may fail on its own."""
+    """Maximum number of failures, not counting evictions, as in a Job."""
     timeout: Duration = _OPTIONS.timeout
     """Time limit of the drill."""
     keep: Path | None = None
-    """New folder in which all files and logs of the drill are kept."""
+    """New folder in which to keep all files and logs of the drill."""
     keep_env: Texts = _OPTIONS.keep_env
-    """Variable to pass on nevertheless: OUTLAST_QUEUE_URL or OUTLAST_SINK_URL. Can be repeated."""
+    """Pass OUTLAST_QUEUE_URL or OUTLAST_SINK_URL on to the command. Can be repeated."""
     strict: bool = False
     """Exit with 1 if there are warnings."""
     report: Path | None = None
     """Write the report as an HTML page to this file."""
     format: DrillFormat = DrillFormat.TEXT
-    """text for people, json for programs, junit for CI."""
+    """Output format. junit is for CI."""
 
 
 _DEFAULTS = DrillFlags()

@@ -45,7 +45,7 @@ def exec_command(*command: str, grace: str | None = None, distrust_zero: bool = 
     command: str
         The command and its arguments, after `--`.
     grace: str
-        Time from a notice to the kill, such as 25s. Default: OUTLAST_GRACE_SECONDS, or 15s.
+        Time from a notice to SIGKILL, such as 25s. Default: OUTLAST_GRACE_SECONDS, or 15s.
     distrust_zero: bool
         Treat exit code 0 after a notice as interrupted. For programs that exit 0 whenever they are
         stopped, which would complete a Kubernetes Job with unfinished work.
@@ -67,7 +67,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--grace",
         type=_grace,
         metavar="DURATION",
-        help="time from a notice to the kill, such as 25s (default: OUTLAST_GRACE_SECONDS, or 15s)",
+        help="time from a notice to SIGKILL, such as 25s (default: OUTLAST_GRACE_SECONDS, or 15s)",
     )
     parser.add_argument(
         "--distrust-zero",

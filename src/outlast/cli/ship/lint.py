@@ -51,7 +51,7 @@ class LintFlags:
     format: ReportFormat = ReportFormat.TEXT
     """Output format of the findings."""
     fix: bool = False
-    """Apply the safe fixes, keeping comments and layout. Links are followed only if named."""
+    """Apply the safe fixes and keep comments and layout. Skips symlinks unless named."""
     diff: bool = False
     """Print what --fix would change, without changing anything."""
     unsafe_fixes: bool = False
@@ -80,9 +80,9 @@ _DEFAULTS = LintFlags()
 def lint(*paths: Paths, flags: LintFlags = _DEFAULTS) -> int:
     """Check manifests for problems on Spot and flex-start nodes.
 
-    Exits with 0 if no finding is at or above --fail-on, 1 if there are such findings, and 2 if the
-    lint could not run. Supports Lists, several documents in a file, JSON and Kustomize patches;
-    Helm templates are skipped with a notice.
+    Exits with 0 if no finding is at or above --fail-on, 1 if there are such findings, and 2 if
+    linting was not possible. Supports Lists, multi-document files, JSON and Kustomize patches; Helm
+    templates are skipped with a note.
 
     Parameters
     ----------

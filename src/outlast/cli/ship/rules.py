@@ -22,7 +22,7 @@ def rules(rule: str | None = None, /, *, format: RulesFormat = RulesFormat.TEXT)
     rule: str
         Code or name of a rule, such as OL101 or no-grace.
     format: RulesFormat
-        text for people, json for programs.
+        Output format.
     """
     found = ALL_RULES if rule is None else (find_rule(ALL_RULES, rule),)
     if format is RulesFormat.JSON:

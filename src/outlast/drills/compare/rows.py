@@ -37,7 +37,7 @@ class TornFile(Exception):
     """The file is incomplete or damaged: it cannot be read as its format."""
 
 
-class Address(NamedTuple):
+class FileSelection(NamedTuple):
     """A file and a selection from it; empty for all of it."""
 
     path: str
@@ -54,11 +54,11 @@ class Table:
     own_numbers: frozenset[str] = frozenset()
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> FileSelection:
     path, mark, selection = text.partition("#")
     if mark and holds_rows(path):
-        return Address(path, selection.strip())
-    return Address(text, "")
+        return FileSelection(path, selection.strip())
+    return FileSelection(text, "")
 
 
 def holds_rows(path: str) -> bool:

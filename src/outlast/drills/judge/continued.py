@@ -23,23 +23,23 @@ _WRITES_MIN = 4
 _FEWER_SHARE = 0.8
 
 
-class Outcome(StrEnum):
+class Continuation(StrEnum):
     CONTINUED = "continued"
     STARTED_OVER = "started over"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class ContinuationEvidence:
     """What the evidence shows, as a sentence."""
 
-    outcome: Outcome
-    said: str
+    outcome: Continuation
+    sentence: str
 
 
 def by_lines(
     baseline: PrintedLines, earlier: Sequence[PrintedLines], last: PrintedLines
-) -> Finding:
+) -> ContinuationEvidence:
     """What the numbered lines show. Lines printed again outweigh lines that were skipped."""
     if not all(one.complete for one in (baseline, *earlier, last)):
         return _unknown("the output is too long to compare")
@@ -55,7 +55,7 @@ def by_lines(
         if (places := _places(pattern, columns, baseline, earlier, last)) is not None
         and (finding := _by_places(places, is_main=pattern == main)) is not None
     ]
-    for outcome in (Outcome.STARTED_OVER, Outcome.CONTINUED, Outcome.UNKNOWN):
+    for outcome in (Continuation.STARTED_OVER, Continuation.CONTINUED, Continuation.UNKNOWN):
         for finding in found:
             if finding.outcome is outcome:
                 return finding
@@ -75,7 +75,7 @@ class _Places:
     def done(self) -> set[int]:
         return set().union(*self.before)
 
-    def said(self, what: str) -> str:
+    def described(self, what: str) -> str:
         return f"{what} of {self.total} lines like {self.example!r}"
 
 
@@ -111,7 +111,7 @@ def _example(pattern: str, attempts: Sequence[PrintedLines]) -> str:
     return next(examples, "a numbered line")
 
 
-def _by_places(places: _Places, *, is_main: bool) -> Finding | None:
+def _by_places(places: _Places, *, is_main: bool) -> ContinuationEvidence | None:
     """`is_main` marks the lines that the job ended with, as opposed to those of its startup."""
     total, done, now = places.total, places.done, places.now
     if not done or total < _LINES_MIN:
@@ -123,13 +123,13 @@ def _by_places(places: _Places, *, is_main: bool) -> Finding | None:
         return finding
     if len(now) >= _ALL_SHARE * total:
         if sum(map(len, places.before)) < _PROGRESS_SHARE * total:
-            return _unknown(f"earlier attempts had printed only {places.said(str(len(done)))}")
-        said = f"{places.said(str(len(now)))} were printed again"
-        return Finding(outcome=Outcome.STARTED_OVER, said=said)
+            return _unknown(f"earlier attempts had printed only {places.described(str(len(done)))}")
+        sentence = f"{places.described(str(len(now)))} were printed again"
+        return ContinuationEvidence(outcome=Continuation.STARTED_OVER, sentence=sentence)
     return None
 
 
-def _by_gap(places: _Places) -> Finding | None:
+def _by_gap(places: _Places) -> ContinuationEvidence | None:
     """Whether it printed the end of the lines, and earlier attempts those before it."""
     missing = [place for place in range(places.total) if place not in places.now]
     if not missing:
@@ -141,19 +141,22 @@ def _by_gap(places: _Places) -> Finding | None:
     enough = max(1.0, min(_SKIPPED_LINES, _SKIPPED_SHARE * places.total))
     if not is_at_end or len(at_start) > 1 or skipped < enough:
         return None
-    said = f"it printed {places.said(str(places.total - first))}, and earlier attempts had printed"
-    return Finding(outcome=Outcome.CONTINUED, said=f"{said} {skipped} others")
+    printed = places.described(str(places.total - first))
+    sentence = f"it printed {printed}, and earlier attempts had printed"
+    return ContinuationEvidence(
+        outcome=Continuation.CONTINUED, sentence=f"{sentence} {skipped} others"
+    )
 
 
 def by_files(
     baseline: AttemptEvidence, earlier: Sequence[AttemptEvidence], last: FileActivity
-) -> Finding:
+) -> ContinuationEvidence:
     """What the files show that earlier attempts had left and that the last one read and wrote."""
     left = sorted(last.found)
     if not last.read & last.found and last.found <= last.touched:
         names = ", ".join(map(repr, left[:2]))
-        said = f"it read nothing that earlier attempts had written ({names})"
-        return Finding(outcome=Outcome.STARTED_OVER, said=said)
+        sentence = f"it read nothing that earlier attempts had written ({names})"
+        return ContinuationEvidence(outcome=Continuation.STARTED_OVER, sentence=sentence)
     if baseline.files is not None:
         for finding in _by_groups(baseline.files, [one.files for one in earlier], last):
             return finding
@@ -162,22 +165,31 @@ def by_files(
 
 def _by_groups(
     baseline: FileActivity, earlier: Sequence[FileActivity | None], last: FileActivity
-) -> Iterator[Finding]:
+) -> Iterator[ContinuationEvidence]:
     expected, written = _writes(baseline), _writes(last)
     for group, count in expected.most_common():
         names = {path for path in baseline.written if group_of(path) == group}
         kept = (names & last.found) - last.touched
         is_unfinished = not names <= last.found
         if len(names) >= _LINES_MIN and is_unfinished and kept and written[group]:
-            said = f"it wrote {written[group]} of {len(names)} files like {min(names)!r}, and kept"
-            yield Finding(outcome=Outcome.CONTINUED, said=f"{said} {len(kept)} of earlier attempts")
+            sentence = (
+                f"it wrote {written[group]} of {len(names)} files like {min(names)!r}, and kept"
+            )
+            yield ContinuationEvidence(
+                outcome=Continuation.CONTINUED,
+                sentence=f"{sentence} {len(kept)} of earlier attempts",
+            )
         reads = {path for path in last.read & last.found if group_of(path) == group}
         wrote_before = any(one is not None and _writes(one)[group] for one in earlier)
         # Files that it does not write at all may be a cache that was prepared once.
         fewer = 1 <= written[group] <= min(_FEWER_SHARE * count, count - 2)
         if count >= _WRITES_MIN and wrote_before and reads and fewer:
-            said = f"it read {min(reads)!r} and wrote it {written[group]} times; the baseline wrote"
-            yield Finding(outcome=Outcome.CONTINUED, said=f"{said} it {count} times")
+            sentence = (
+                f"it read {min(reads)!r} and wrote it {written[group]} times; the baseline wrote"
+            )
+            yield ContinuationEvidence(
+                outcome=Continuation.CONTINUED, sentence=f"{sentence} it {count} times"
+            )
 
 
 def _writes(activity: FileActivity) -> Counter[str]:
@@ -187,5 +199,5 @@ def _writes(activity: FileActivity) -> Counter[str]:
     return counts
 
 
-def _unknown(said: str) -> Finding:
-    return Finding(outcome=Outcome.UNKNOWN, said=said)
+def _unknown(sentence: str) -> ContinuationEvidence:
+    return ContinuationEvidence(outcome=Continuation.UNKNOWN, sentence=sentence)

@@ -109,7 +109,7 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 
 def _read_run(path: Path, folder: Path, job_run: JobRun) -> JournaledRun | None:
     # Only here, because most commands keep no journal and the import is slow.
-    from outlast.journal import read_journal, summarise
+    from outlast.journal import read_journal, summarize
     from outlast.storage import StorageError, open_store
 
     try:
@@ -118,7 +118,7 @@ def _read_run(path: Path, folder: Path, job_run: JobRun) -> JournaledRun | None:
         return None
     if not records:
         return None
-    summary = summarise(records, is_live=False)
+    summary = summarize(records, is_live=False)
     numbers = {
         record.attempt: _drill_attempt(one.started, job_run)
         for record, one in zip(records, summary.attempts, strict=True)
@@ -197,13 +197,13 @@ def _thinned(points: Sequence[ProgressPoint]) -> tuple[ProgressPoint, ...]:
 
 def says_finished(folder: Path) -> bool | None:
     """Whether all journals below a folder record a finished run; None if there are none."""
-    from outlast.journal import read_journal, summarise
+    from outlast.journal import read_journal, summarize
     from outlast.storage import StorageError, open_store
 
     finished = []
     for path in _run_folders(folder):
         try:
-            finished.append(summarise(read_journal(open_store(path)), is_live=False).finished)
+            finished.append(summarize(read_journal(open_store(path)), is_live=False).finished)
         except StorageError:
             finished.append(False)
     return all(finished) if finished else None

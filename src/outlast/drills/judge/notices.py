@@ -78,8 +78,8 @@ def _fault(
     attempts = {one.number: one for one in observed.job_run.attempts}
     if crashed := [one for one in fair if _is_crash(one, attempts[one.attempt])]:
         first = attempts[crashed[0].attempt]
-        said = f"crashed on SIGTERM, with exit code {first.exit_code}: {quoted_error(first)}. Let"
-        said += " the handler only note the signal; then save and exit between two steps."
+        said = f"crashed on SIGTERM, with exit code {first.exit_code}: {quoted_error(first)}. Only"
+        said += " set a flag in the handler; then save and exit between two steps."
         return crashed, f"In {len(crashed)} {of} {said}"
     return (), None
 

@@ -7,7 +7,7 @@ there is none, the check is not judged. It never passes without evidence.
 from collections.abc import Sequence
 
 from outlast._base.durations import format_duration
-from outlast.drills.judge.continued import Outcome, by_files, by_lines
+from outlast.drills.judge.continued import Continuation, by_files, by_lines
 from outlast.drills.judge.evidence import JournaledRun
 from outlast.drills.judge.verdict import Check, Observations, failed, not_applicable, passed
 from outlast.drills.run.evidence import AttemptEvidence
@@ -61,26 +61,26 @@ def _by_evidence(observed: Observations, baseline: AttemptEvidence, finisher: At
     if last is None:
         return not_applicable(_NAME, "Not judged: the output of the last attempt is missing.")
     lines = by_lines(baseline.printed, [one.printed for one in earlier], last.printed)
-    if lines.outcome is Outcome.CONTINUED:
-        return passed(_NAME, f"Attempt {number} continued: {lines.said}.")
+    if lines.outcome is Continuation.CONTINUED:
+        return passed(_NAME, f"Attempt {number} continued: {lines.sentence}.")
     if last.files is not None and not last.files.found:
-        return _nothing_left(observed, number, lines.said, lines.outcome)
-    if lines.outcome is Outcome.STARTED_OVER:
-        return failed(_NAME, f"Attempt {number} started over: {lines.said}. {_SAVE}")
+        return _nothing_left(observed, number, lines.sentence, lines.outcome)
+    if lines.outcome is Continuation.STARTED_OVER:
+        return failed(_NAME, f"Attempt {number} started over: {lines.sentence}. {_SAVE}")
     if last.files is None:
-        return not_applicable(_NAME, _not_judged(lines.said))
+        return not_applicable(_NAME, _not_judged(lines.sentence))
     files = by_files(baseline, earlier, last.files)
-    if files.outcome is Outcome.CONTINUED:
-        return passed(_NAME, f"Attempt {number} continued: {files.said}.")
-    if files.outcome is Outcome.STARTED_OVER:
-        return failed(_NAME, f"Attempt {number} started over: {files.said}. {_SAVE}")
-    return not_applicable(_NAME, _not_judged(f"{lines.said}, and {files.said}"))
+    if files.outcome is Continuation.CONTINUED:
+        return passed(_NAME, f"Attempt {number} continued: {files.sentence}.")
+    if files.outcome is Continuation.STARTED_OVER:
+        return failed(_NAME, f"Attempt {number} started over: {files.sentence}. {_SAVE}")
+    return not_applicable(_NAME, _not_judged(f"{lines.sentence}, and {files.sentence}"))
 
 
-def _nothing_left(observed: Observations, number: int, lines: str, outcome: Outcome) -> Check:
+def _nothing_left(observed: Observations, number: int, lines: str, outcome: Continuation) -> Check:
     """No file of an earlier attempt was in the folder when the last one started."""
     reason = f"Attempt {number} found no file of an earlier attempt in its folder"
-    if outcome is Outcome.STARTED_OVER:
+    if outcome is Continuation.STARTED_OVER:
         reason += f", and {lines}"
     elif observed.may_save_elsewhere:
         return not_applicable(_NAME, _not_judged(f"{lines}, and it may save outside its folder"))
@@ -89,7 +89,7 @@ def _nothing_left(observed: Observations, number: int, lines: str, outcome: Outc
         return failed(_NAME, f"{reason} it.")
     work = observed.figures.work_seconds
     worked = sum(one.work_seconds for one in observed.job_run.evictions if one.attempt != number)
-    if outcome is not Outcome.STARTED_OVER and worked < _GOOD_PART * work:
+    if outcome is not Continuation.STARTED_OVER and worked < _GOOD_PART * work:
         short = f"the earlier attempts had worked only {format_duration(worked)}"
         return not_applicable(_NAME, _not_judged(short))
     return failed(_NAME, f"{reason}. Nothing had been saved by then: save more often.")

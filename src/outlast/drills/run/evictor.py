@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outlast.drills.run import outputs
-from outlast.drills.run.node import Node, NodeEnd
+from outlast.drills.run.node import NodeEnd, SimulatedNode
 from outlast.drills.run.records import (
     NEVER_HEARD,
     Attempt,
@@ -32,7 +32,7 @@ class LiveAttempt:
 
     number: int
     worker: int
-    node: Node
+    node: SimulatedNode
     log: Path
     started: float
     sign: float | None = None

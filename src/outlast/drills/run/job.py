@@ -19,7 +19,7 @@ from outlast.drills.run.evictor import Evictor, JobTiming, LiveAttempt
 from outlast.drills.run.evidence import log_path
 from outlast.drills.run.file_activity import FileActivity, FileActivityRecorder
 from outlast.drills.run.folder_watch import SaveDetector
-from outlast.drills.run.node import Isolation, Node, NodeEnd, await_ends
+from outlast.drills.run.node import Isolation, NodeEnd, SimulatedNode, await_ends
 from outlast.drills.run.records import Attempt, AttemptEnd, Eviction, JobRunEnd, SigtermHandling
 from outlast.drills.run.schedule import Clock, JobClocks, Schedule
 
@@ -232,7 +232,7 @@ class _JobLoop:
         self._next_number += 1
         log = log_path(self._setup.logs, number)
         self._activity.begin(alone=not self._live_attempts)
-        node = Node(
+        node = SimulatedNode(
             self._setup.command,
             isolation=self._setup.isolation,
             folder=self._setup.folder,

@@ -64,7 +64,7 @@ class NodeEnd:
     left_behind: int
 
 
-class Node:
+class SimulatedNode:
     """A running command. Call `kill` and wait for `ended` to remove it."""
 
     def __init__(
@@ -226,7 +226,7 @@ class Node:
         return len(rest)
 
 
-def await_ends(nodes: Iterable[Node], seconds_max: float) -> None:
+def await_ends(nodes: Iterable[SimulatedNode], seconds_max: float) -> None:
     """Wait until all nodes have ended, at most `seconds_max`."""
     waiting = list(nodes)
     give_up_at = time.monotonic() + seconds_max

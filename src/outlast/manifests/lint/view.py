@@ -10,7 +10,7 @@ from typing import Any
 
 from outlast.yamltext.editing import Change, below
 from outlast.yamltext.nodes import Map, Path, get, span_at
-from outlast.yamltext.source import Place, Source
+from outlast.yamltext.source import SourceSpan, SourceText
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +31,7 @@ class Fault:
     """
 
     message: str
-    place: Place
+    place: SourceSpan
     hint: str | None = None
     fix: Fix | None = None
     view: "ObjectView | None" = None
@@ -113,7 +113,7 @@ class KubernetesObject(ObjectView):
     """
 
     def __init__(
-        self, source: Source, root: Map, *, is_patch: bool = False, is_base: bool = False
+        self, source: SourceText, root: Map, *, is_patch: bool = False, is_base: bool = False
     ) -> None:
         super().__init__(None, (), root)
         self.source = source
@@ -142,9 +142,9 @@ class KubernetesObject(ObjectView):
     def annotations(self) -> dict[str, str]:
         return self.strings("metadata", "annotations")
 
-    def place(self, path: Path, *, of_key: bool = False) -> Place:
+    def place(self, path: Path, *, of_key: bool = False) -> SourceSpan:
         start, end = span_at(self.data, path, of_key=of_key)
-        return Place(source=self.source, start=start, end=end)
+        return SourceSpan(source=self.source, start=start, end=end)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}" if self.name else self.kind

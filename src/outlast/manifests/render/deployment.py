@@ -1,6 +1,6 @@
 """Deployments, for workloads that never finish: servers, and workers that wait for more items."""
 
-from outlast.capacity.vocabulary import Kind
+from outlast.capacity.vocabulary import WorkloadKind
 from outlast.manifests.render.files import RenderedFile, manifest
 from outlast.manifests.render.pod import pod_template
 from outlast.manifests.render.resolved import ResolvedWorkload
@@ -12,7 +12,7 @@ _PROBE_SECONDS = 10
 
 
 def deployment_files(resolved: ResolvedWorkload) -> list[RenderedFile]:
-    if resolved.workload.kind is Kind.SERVING:
+    if resolved.workload.kind is WorkloadKind.SERVING:
         return [_service(resolved), _deployment(resolved, _server(resolved))]
     return [_deployment(resolved, pod_template(resolved, restart_policy=None))]
 
@@ -22,7 +22,7 @@ def deployment_pod_pattern(resolved: ResolvedWorkload) -> str:
 
 
 def _deployment(resolved: ResolvedWorkload, template: Value) -> RenderedFile:
-    is_server = resolved.workload.kind is Kind.SERVING
+    is_server = resolved.workload.kind is WorkloadKind.SERVING
     strategy: Value = {
         "type": "RollingUpdate",
         "rollingUpdate": {

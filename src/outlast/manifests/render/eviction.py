@@ -1,6 +1,6 @@
 """Which Pods are evicted first: the PriorityClass, and the PodDisruptionBudget if it helps."""
 
-from outlast.capacity.vocabulary import Kind
+from outlast.capacity.vocabulary import WorkloadKind
 from outlast.manifests.render.files import RenderedFile, manifest
 from outlast.manifests.render.resolved import ResolvedWorkload
 from outlast.yamltext.writing import Commented, Value
@@ -8,7 +8,7 @@ from outlast.yamltext.writing import Commented, Value
 
 def priority_class_name(resolved: ResolvedWorkload) -> str | None:
     """Named after its value, because a class is immutable and shared by the entire cluster."""
-    if resolved.workload.kind is Kind.SERVING:
+    if resolved.workload.kind is WorkloadKind.SERVING:
         return None
     value = resolved.workload.priority
     side = "below" if value < 0 else "above"
@@ -42,7 +42,7 @@ def disruption_budget_file(resolved: ResolvedWorkload) -> RenderedFile | None:
     None on capacity that can be reclaimed: a budget only limits evictions through the API.
     """
     workload = resolved.workload
-    if workload.kind is Kind.SERVING:
+    if workload.kind is WorkloadKind.SERVING:
         if workload.pods < 2:
             return None
         limit: dict[str, Value] = {
@@ -50,7 +50,7 @@ def disruption_budget_file(resolved: ResolvedWorkload) -> RenderedFile | None:
                 1, "One at a time: a drain waits until the replacement is ready."
             )
         }
-    elif workload.kind is Kind.TRAINING and not workload.interruptible:
+    elif workload.kind is WorkloadKind.TRAINING and not workload.interruptible:
         limit = {
             "minAvailable": Commented(
                 workload.pods,

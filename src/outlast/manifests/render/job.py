@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from outlast.capacity.vocabulary import Kind
+from outlast.capacity.vocabulary import WorkloadKind
 from outlast.manifests.conventions import INTERRUPTED_CODE, PROVISIONING_PREFIX, QUEUE_LABEL
 from outlast.manifests.render.files import RenderedFile, manifest
 from outlast.manifests.render.pod import pod_template
@@ -43,7 +43,7 @@ def job_pod_pattern(resolved: ResolvedWorkload) -> str:
 def _chunks(resolved: ResolvedWorkload) -> Iterator[_Chunk]:
     workload, kueue = resolved.workload, resolved.workload.cluster.kueue
     pods, total = workload.pods, _completions(resolved)
-    independent = workload.kind in (Kind.SWEEP, Kind.BATCH_INFERENCE)
+    independent = workload.kind in (WorkloadKind.SWEEP, WorkloadKind.BATCH_INFERENCE)
     size = kueue.pods_per_job if kueue is not None and independent else pods
     if size >= pods:
         parallelism = min(pods, total)
@@ -64,20 +64,24 @@ def _chunks(resolved: ResolvedWorkload) -> Iterator[_Chunk]:
                 parallelism=min(size, completions),
                 completions=completions,
                 offset=offset,
-                run_folder=f"from-{offset}" if workload.kind is Kind.SWEEP else f"part-{index}",
+                run_folder=f"from-{offset}"
+                if workload.kind is WorkloadKind.SWEEP
+                else f"part-{index}",
             )
 
 
 def _completions(resolved: ResolvedWorkload) -> int:
     workload = resolved.workload
-    if workload.kind is Kind.SWEEP and workload.work is not None and workload.work.items:
+    if workload.kind is WorkloadKind.SWEEP and workload.work is not None and workload.work.items:
         return workload.work.items
     return workload.pods
 
 
 def _is_indexed(resolved: ResolvedWorkload) -> bool:
     kind = resolved.workload.kind
-    return kind is Kind.SWEEP or (kind is Kind.CI and resolved.workload.parallelism > 1)
+    return kind is WorkloadKind.SWEEP or (
+        kind is WorkloadKind.CI and resolved.workload.parallelism > 1
+    )
 
 
 def _job(resolved: ResolvedWorkload, chunk: _Chunk, *, is_one_of_many: bool) -> RenderedFile:
@@ -93,7 +97,7 @@ def _job(resolved: ResolvedWorkload, chunk: _Chunk, *, is_one_of_many: bool) -> 
     else:
         reason = "Real failures. Evictions do not count, see below."
         spec["backoffLimit"] = Commented(resolved.workload.retries, reason)
-    if resolved.workload.kind is Kind.CI:
+    if resolved.workload.kind is WorkloadKind.CI:
         spec["ttlSecondsAfterFinished"] = _CI_KEPT_SECONDS
     reason = "A replacement starts only after the old Pod is gone, so two Pods never write at once."
     spec["podReplacementPolicy"] = Commented("Failed", reason)
@@ -153,14 +157,14 @@ def job_metadata(resolved: ResolvedWorkload, name: str) -> Value:
 
 
 def _trial_variables(resolved: ResolvedWorkload, chunk: _Chunk) -> list[Value]:
-    if resolved.workload.kind is not Kind.SWEEP:
+    if resolved.workload.kind is not WorkloadKind.SWEEP:
         return []
     reason = "The number of the trial is TRIAL_OFFSET plus JOB_COMPLETION_INDEX."
     return [{"name": Commented("TRIAL_OFFSET", reason), "value": str(chunk.offset)}]
 
 
 def _completions_reason(resolved: ResolvedWorkload) -> str:
-    if resolved.workload.kind is Kind.BATCH_INFERENCE:
+    if resolved.workload.kind is WorkloadKind.BATCH_INFERENCE:
         return (
             "Equal to parallelism: each worker exits 0 when the queue is empty. Without this, the "
             "first worker to exit 0 would stop the Job from replacing evicted workers."

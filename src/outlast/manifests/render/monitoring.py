@@ -7,7 +7,7 @@ operator's export. All other metrics come from the process itself.
 from collections.abc import Iterator
 from datetime import timedelta
 
-from outlast.capacity.vocabulary import AlertStack, Kind, Tier
+from outlast.capacity.vocabulary import AlertStack, Tier, WorkloadKind
 from outlast.capacity.workload.quantities import format_exact_duration
 from outlast.manifests.render.deployment import deployment_pod_pattern
 from outlast.manifests.render.files import RenderedFile, manifest
@@ -111,7 +111,7 @@ def queue_groups(resolved: ResolvedWorkload) -> list[Value]:
 
 def pod_pattern(resolved: ResolvedWorkload) -> str:
     workload = resolved.workload
-    if workload.kind is Kind.SERVING or workload.endless:
+    if workload.kind is WorkloadKind.SERVING or workload.endless:
         return deployment_pod_pattern(resolved)
     if workload.nodes > 1:
         return jobset_pod_pattern(resolved)
@@ -121,7 +121,7 @@ def pod_pattern(resolved: ResolvedWorkload) -> str:
 def _workload_rules(resolved: ResolvedWorkload) -> Iterator[Value]:
     pods = f"namespace='{resolved.namespace}', pod=~'{pod_pattern(resolved)}'"
     yield _pending(resolved, pods)
-    if resolved.workload.kind is Kind.SERVING:
+    if resolved.workload.kind is WorkloadKind.SERVING:
         yield _unavailable(resolved)
         return
     if not resolved.workload.endless:

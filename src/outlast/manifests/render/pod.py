@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from outlast.capacity.vocabulary import Kind
+from outlast.capacity.vocabulary import WorkloadKind
 from outlast.manifests.conventions import FUSE_ANNOTATION, GPU, SHELLS
 from outlast.manifests.render.eviction import priority_class_name
 from outlast.manifests.render.placement import placement
@@ -71,7 +71,7 @@ def _metadata(resolved: ResolvedWorkload) -> Value:
             "Must be on the Pod template, where the webhook looks; on the Job it has no effect."
         )
         annotations[FUSE_ANNOTATION] = Commented("true", reason)
-    if not resolved.workload.interruptible and resolved.workload.kind is not Kind.SERVING:
+    if not resolved.workload.interruptible and resolved.workload.kind is not WorkloadKind.SERVING:
         reason = "Keeps the autoscaler from evicting the Pod to remove underused nodes."
         annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] = Commented("false", reason)
     if annotations:
@@ -88,7 +88,7 @@ def _as_first_process(words: list[str]) -> Value:
 
 def _ports(resolved: ResolvedWorkload) -> list[Value]:
     ports: list[Value] = []
-    if resolved.workload.kind is Kind.SERVING:
+    if resolved.workload.kind is WorkloadKind.SERVING:
         ports.append({"name": "http", "containerPort": resolved.workload.serving.port})
     ports.append({"name": "metrics", "containerPort": resolved.workload.alerts.metrics_port})
     return ports

@@ -5,7 +5,7 @@ Pure: the same workload always gives the same bytes.
 
 from collections.abc import Iterator
 
-from outlast.capacity.vocabulary import Kind
+from outlast.capacity.vocabulary import WorkloadKind
 from outlast.capacity.workload.spec import WorkloadSpec
 from outlast.manifests.render.access import access_file, node_reader_files, service_account_file
 from outlast.manifests.render.deployment import deployment_files
@@ -50,7 +50,7 @@ def _files(resolved: ResolvedWorkload) -> Iterator[RenderedFile | None]:
 
 def _work(resolved: ResolvedWorkload) -> list[RenderedFile]:
     workload = resolved.workload
-    if workload.kind is Kind.SERVING or workload.endless:
+    if workload.kind is WorkloadKind.SERVING or workload.endless:
         return deployment_files(resolved)
     if workload.nodes > 1:
         return jobset_files(resolved)

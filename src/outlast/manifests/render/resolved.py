@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from outlast.capacity.planning.tier_rules import choose_tier_by_rule
-from outlast.capacity.vocabulary import ClusterMode, Kind, StorageKind, Tier
+from outlast.capacity.vocabulary import ClusterMode, StorageKind, Tier, WorkloadKind
 from outlast.capacity.workload.cluster import NodePoolSpec, TaintSpec
 from outlast.capacity.workload.spec import WorkloadSpec
 from outlast.errors import OutlastError
@@ -76,7 +76,7 @@ class ResolvedWorkload:
             return int(self.workload.grace.total_seconds())
         if self.can_be_reclaimed:
             return self.workload.cluster.spot_grace_seconds
-        is_server = self.workload.kind is Kind.SERVING
+        is_server = self.workload.kind is WorkloadKind.SERVING
         return _SERVING_GRACE_SECONDS if is_server else _STAYING_GRACE_SECONDS
 
     @property
@@ -137,7 +137,7 @@ class ResolvedWorkload:
         if self.pool is not None and self.pool.max_nodes is not None:
             return self.pool.max_nodes
         # Rolling out a server needs room for one more replica.
-        return self.workload.pods + (1 if self.workload.kind is Kind.SERVING else 0)
+        return self.workload.pods + (1 if self.workload.kind is WorkloadKind.SERVING else 0)
 
     def _own_pool(self) -> NodePoolSpec:
         accelerator = self.workload.accelerator
@@ -161,7 +161,7 @@ def resolve_workload(workload: WorkloadSpec) -> ResolvedWorkload:
 
 def _refuse_lost_work(resolved: ResolvedWorkload) -> None:
     workload = resolved.workload
-    if workload.kind is Kind.SERVING:
+    if workload.kind is WorkloadKind.SERVING:
         return
     if resolved.can_be_reclaimed and not workload.resumable:
         raise RenderError(

@@ -5,7 +5,7 @@ Pods meet the restricted Pod Security Standard unless the workload states a reas
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
 
-from outlast.capacity.vocabulary import AlertStack, Kind
+from outlast.capacity.vocabulary import AlertStack, WorkloadKind
 from outlast.capacity.workload.sections import HOME, TEMPORARY, USER_DEFAULT
 from outlast.manifests.render.files import RenderedFile, manifest
 from outlast.manifests.render.resolved import ResolvedWorkload
@@ -43,7 +43,7 @@ def pod_security(resolved: ResolvedWorkload) -> Value:
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": _SECCOMP,
     }
-    is_server = resolved.workload.kind is Kind.SERVING
+    is_server = resolved.workload.kind is WorkloadKind.SERVING
     if is_server and resolved.workload.serving.port < _PRIVILEGED_PORTS:
         sysctl: Value = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
         reason = "Allows a non-root server to listen on a port below 1024."
@@ -154,7 +154,7 @@ def _ingress_rules(resolved: ResolvedWorkload) -> list[Value]:
             "ports": [_port(workload.alerts.metrics_port)],
         }
     ]
-    if workload.kind is Kind.SERVING:
+    if workload.kind is WorkloadKind.SERVING:
         reason = "Open to every client that can reach the Service or its load balancer."
         rules.append({"ports": Commented([_port(workload.serving.port)], reason)})
     if workload.nodes > 1:

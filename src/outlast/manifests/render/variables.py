@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from outlast._base.interval import LEARNED_WEIGHT
-from outlast.capacity.vocabulary import Kind, StorageKind, Tier
+from outlast.capacity.vocabulary import StorageKind, Tier, WorkloadKind
 from outlast.capacity.workload.sections import AddressOrSecret
 from outlast.manifests.conventions import INTERRUPTED_CODE
 from outlast.manifests.render.resolved import ResolvedWorkload
@@ -16,7 +16,7 @@ FUSE_MOUNT = "/mnt/checkpoints"
 def variables(resolved: ResolvedWorkload, *, run_folder: str = "") -> list[Value]:
     """The list under `env`. `run_folder` separates the runs of several Jobs."""
     env: list[Value] = []
-    if resolved.workload.kind is not Kind.SERVING:
+    if resolved.workload.kind is not WorkloadKind.SERVING:
         reason = "Not 0: since Kubernetes 1.27 a Job counts exit 0 as completion, even on eviction."
         env.append(_plain("OUTLAST_EXIT_CODE", str(INTERRUPTED_CODE), reason))
     env.append(_plain("OUTLAST_GRACE_SECONDS", *_grace(resolved)))
@@ -57,7 +57,7 @@ def _run(resolved: ResolvedWorkload, run_folder: str) -> list[Value]:
     if address is None:
         return []
     reason = "Survives the node and the Pod: the next Pod resumes from here."
-    if resolved.workload.kind in (Kind.SWEEP, Kind.CI):
+    if resolved.workload.kind in (WorkloadKind.SWEEP, WorkloadKind.CI):
         reason += " Outlast appends the index of an indexed Job."
     env: list[Value] = [_plain("OUTLAST_RUN_URL", address, reason)]
     interval = resolved.workload.checkpoint.interval if resolved.workload.checkpoint else None

@@ -42,7 +42,7 @@ from outlast.queue.sqlite.schema import (
     TABLE_MADE_LAST,
     UPGRADES,
 )
-from outlast.queue.sqlite.transaction import Times, Transaction, read_throughput
+from outlast.queue.sqlite.transaction import RequestTimes, Transaction, read_throughput
 from outlast.queue.throughput import Throughput
 
 _PUBLISH_CACHE_KIB = 65_536
@@ -132,7 +132,7 @@ class SQLiteQueue:
         """
         asked, sent = self._clock(), time.monotonic()
         with self._file.writing() as connection:
-            work = Transaction(connection, Times(asked, self._clock()), boot=self._boot)
+            work = Transaction(connection, RequestTimes(asked, self._clock()), boot=self._boot)
             work.reap(terms)
             lease = work.claim(limit, terms, expires=sent + terms.lease_seconds)
             work.finish()
@@ -142,7 +142,7 @@ class SQLiteQueue:
         """Extend the lease, or raise `LeaseLost`. If killed: it is unchanged or extended."""
         asked, sent = self._clock(), time.monotonic()
         with self._file.writing() as connection:
-            times = Times(asked, self._clock())
+            times = RequestTimes(asked, self._clock())
             work = Transaction(connection, times, boot=self._boot, lease=lease.token)
             work.extend(times.now + terms.lease_seconds)
             work.finish()
@@ -164,7 +164,7 @@ class SQLiteQueue:
         asked, sent = self._clock(), time.monotonic()
         following = None
         with self._file.writing() as connection:
-            times = Times(asked, self._clock())
+            times = RequestTimes(asked, self._clock())
             work = Transaction(connection, times, boot=self._boot, lease=lease.token)
             work.settle(lease, settlement, terms)
             if storing is not None:

@@ -42,7 +42,7 @@ _SUSPECTS_MAX = 2 * INTEGER_MAX + 1
 _RANGE = ", ".join(ItemRange._fields)
 
 
-class Times(NamedTuple):
+class RequestTimes(NamedTuple):
     asked: float
     now: float
 
@@ -54,7 +54,7 @@ class Transaction:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, times: Times, *, boot: str, lease: int = -1
+        self, connection: sqlite3.Connection, times: RequestTimes, *, boot: str, lease: int = -1
     ) -> None:
         self._connection = connection
         self._execute = connection.execute

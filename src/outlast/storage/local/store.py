@@ -58,7 +58,7 @@ from outlast.storage.local.sealed_files import (
 )
 from outlast.storage.protocol import (
     Buffer,
-    Entry,
+    StoreEntry,
     byte_views,
     check_name,
     folder_of,
@@ -163,7 +163,7 @@ class LocalStore:
         if missing > 0:
             raise TooShort(f"{name!r} in {self.url} is {missing} bytes too short.", name=name)
 
-    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         """All complete objects whose names start with `prefix`, sorted by name.
 
         A link, pipe or similar with the name of an object is listed too, so that reading it fails
@@ -310,14 +310,16 @@ class LocalStore:
         finally:
             os.close(fd)
 
-    def _entries(self, prefix: str, countdown: Countdown) -> Iterator[Entry]:
+    def _entries(self, prefix: str, countdown: Countdown) -> Iterator[StoreEntry]:
         folder = folder_of(prefix)
         # A missing folder is empty, but anything that is not a folder is an error.
         with contextlib.suppress(FileNotFoundError):
             with self._folder(folder.split("/") if folder else []) as fd:
                 yield from self._walk(fd, folder, prefix, countdown)
 
-    def _walk(self, fd: int, folder: str, prefix: str, countdown: Countdown) -> Iterator[Entry]:
+    def _walk(
+        self, fd: int, folder: str, prefix: str, countdown: Countdown
+    ) -> Iterator[StoreEntry]:
         countdown.seconds_left()
         with os.scandir(fd) as scan:
             entries = list(scan)
@@ -337,7 +339,7 @@ class LocalStore:
 
     def _entry(
         self, file_name: str, entry: "os.DirEntry[str]", folder: int, countdown: Countdown
-    ) -> Iterator[Entry]:
+    ) -> Iterator[StoreEntry]:
         """The object in a file, if it is complete."""
         name = file_name.removesuffix(SUFFIX)
         if not is_name(name):
@@ -358,7 +360,7 @@ class LocalStore:
                 os.close(fd)
                 size_bytes = found.length_bytes
         modified = datetime.fromtimestamp(status.st_mtime, UTC)
-        yield Entry(name=name, size_bytes=size_bytes, modified=modified)
+        yield StoreEntry(name=name, size_bytes=size_bytes, modified=modified)
 
     def _note_damage(self, name: str, error: Torn) -> None:
         """Report an object that was complete and has changed since, but only once.

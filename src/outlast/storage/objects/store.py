@@ -40,7 +40,7 @@ from outlast.storage.objects.errors import as_storage_error, may_pass, status
 from outlast.storage.objects.retrying import pause, pauses
 from outlast.storage.protocol import (
     Buffer,
-    Entry,
+    StoreEntry,
     byte_views,
     check_name,
     folder_of,
@@ -124,14 +124,16 @@ class ObjectStore:
             # Copied by the caller's thread: after an error, nothing writes here anymore.
             view[offset : offset + len(piece)] = piece
 
-    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[Entry]:
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         folder = folder_of(prefix)
         client = self._client(limits)
         found = self._run(lambda: _list(client, folder), limits, "list")
         self._refuse_sealed(found)
         return sorted(
             (
-                Entry(name=meta["path"], size_bytes=meta["size"], modified=meta["last_modified"])
+                StoreEntry(
+                    name=meta["path"], size_bytes=meta["size"], modified=meta["last_modified"]
+                )
                 for meta in found
                 if meta["path"].startswith(prefix) and is_name(meta["path"])
             ),

@@ -18,7 +18,7 @@ from outlast.manifests.lint.pools.model import (
     joined,
 )
 from outlast.manifests.lint.pools.terraform import read_terraform
-from outlast.yamltext.source import Source
+from outlast.yamltext.source import SourceText
 
 
 def only(capacity: ClusterCapacity) -> NodePool:
@@ -45,7 +45,7 @@ def loaded(name: str, text: str) -> ClusterCapacity:
 def test_a_script_counts_nodes_for_each_zone(flags: str, at_most: int | None) -> None:
     text = f"gcloud container node-pools create a {flags}\n"
 
-    assert only(read_script(Source(name="a.sh", text=text))).nodes_at_most == at_most
+    assert only(read_script(SourceText(name="a.sh", text=text))).nodes_at_most == at_most
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_script_counts_nodes_for_each_zone(flags: str, at_most: int | None) ->
 def test_terraform_counts_nodes_for_each_zone(body: str, at_most: int) -> None:
     text = f'resource "google_container_node_pool" "a" {{\n {body}\n}}\n'
 
-    assert only(read_terraform([Source(name="a.tf", text=text)])).nodes_at_most == at_most
+    assert only(read_terraform([SourceText(name="a.tf", text=text)])).nodes_at_most == at_most
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,6 @@ def test_of_two_maxima_for_one_pool_the_larger_counts() -> None:
         for count in (4, 8, 6)
     ]
 
-    capacity = joined(read_script(Source(name="a.sh", text=text)) for text in scripts)
+    capacity = joined(read_script(SourceText(name="a.sh", text=text)) for text in scripts)
 
     assert only(capacity).nodes_at_most == 8

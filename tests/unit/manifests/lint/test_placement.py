@@ -12,10 +12,10 @@ from outlast.manifests.lint.kubernetes.placement import (
 )
 from outlast.manifests.lint.pools.model import ClusterCapacity, NodePool, NodeTier
 from outlast.manifests.lint.scheduling import Taint, Toleration, node_demand
-from outlast.yamltext.source import Place, Source
+from outlast.yamltext.source import SourceSpan, SourceText
 
 PREFIX = "cloud.google.com/"
-NOWHERE = Place(source=Source(name="pools", text=""), start=0, end=0)
+NOWHERE = SourceSpan(source=SourceText(name="pools", text=""), start=0, end=0)
 DEDICATED = Taint(key="provisioning-tier", value="preemptible")
 SPOT_POOL = NodePool(
     name="spot", tier=NodeTier.SPOT, place=NOWHERE, taints=(DEDICATED,), labels={"pool": "cheap"}

@@ -8,7 +8,7 @@ import yaml
 from outlast.manifests.lint.kubernetes.pod import Pod, is_within, pods_of
 from outlast.manifests.lint.view import KubernetesObject
 from outlast.yamltext.reading import read
-from outlast.yamltext.source import Source
+from outlast.yamltext.source import SourceText
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i:1"}]}}
 
@@ -16,7 +16,7 @@ TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i:1"}]}}
 def manifest(data: dict[str, Any] | str) -> KubernetesObject:
     text = data if isinstance(data, str) else yaml.safe_dump(data)
     (root,) = read(text).documents
-    return KubernetesObject(Source(name="x.yaml", text=text), root)
+    return KubernetesObject(SourceText(name="x.yaml", text=text), root)
 
 
 def pod_of(spec: dict[str, Any], **more: Any) -> Pod:

@@ -15,17 +15,17 @@ from outlast.manifests.lint.pools.model import ClusterCapacity, NodePool, NodeTi
 from outlast.manifests.lint.pools.shell import commands
 from outlast.manifests.lint.pools.terraform import read_terraform
 from outlast.manifests.lint.scheduling import Taint
-from outlast.yamltext.source import Source
+from outlast.yamltext.source import SourceText
 
 DEDICATED = Taint(key="dedicated", value="spot", effect="NoSchedule")
 
 
 def script(text: str) -> ClusterCapacity:
-    return read_script(Source(name="pools.sh", text=text))
+    return read_script(SourceText(name="pools.sh", text=text))
 
 
 def terraform(*texts: str) -> ClusterCapacity:
-    return read_terraform(Source(name="main.tf", text=text) for text in texts)
+    return read_terraform(SourceText(name="main.tf", text=text) for text in texts)
 
 
 def exported(text: str) -> ClusterCapacity:

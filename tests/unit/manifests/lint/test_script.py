@@ -8,13 +8,13 @@ from outlast.manifests.lint.kubernetes.pod import pods_of
 from outlast.manifests.lint.kubernetes.script import ShellScript, script_in, sleep_seconds
 from outlast.manifests.lint.view import KubernetesObject
 from outlast.yamltext.reading import read
-from outlast.yamltext.source import Source
+from outlast.yamltext.source import SourceText
 
 
 def script(command: list[object], args: list[object] | None = None) -> ShellScript | None:
     given = f"{{command: {command!r}, args: {args or []!r}}}"
     text = f"apiVersion: v1\nkind: Pod\nspec: {{containers: [{given}]}}\n"
-    manifest = KubernetesObject(Source(name="a.yaml", text=text), read(text).documents[0])
+    manifest = KubernetesObject(SourceText(name="a.yaml", text=text), read(text).documents[0])
     (pod,) = pods_of(manifest)
     return script_in(pod.containers[0], ("command",), ("args",))
 

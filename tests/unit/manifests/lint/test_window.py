@@ -13,7 +13,7 @@ from outlast.manifests.lint.pools.kubelet import window_in, window_of
 from outlast.manifests.lint.pools.model import ClusterCapacity, joined
 from outlast.manifests.lint.pools.terraform import read_terraform
 from outlast.manifests.linting import lint
-from outlast.yamltext.source import Source
+from outlast.yamltext.source import SourceText
 from tests.unit.manifests.lint.linted import SPOT_JOB, report
 
 LONG = "kubeletConfig: {shutdownGracePeriodSeconds: 120}\n"
@@ -52,7 +52,7 @@ def window(capacity: ClusterCapacity) -> int | None:
 
 def terraform(config: str) -> ClusterCapacity:
     text = f'resource "google_container_node_pool" "a" {{\n node_config {{\n{config}\n }}\n}}'
-    return read_terraform([Source(name="main.tf", text=text)])
+    return read_terraform([SourceText(name="main.tf", text=text)])
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_an_export_and_a_workload_file_tell_it() -> None:
 def test_a_script_names_a_file_that_is_not_read_here() -> None:
     text = f"{CREATE} a --spot --system-config-from-file=config.yaml"
 
-    assert window(read_script(Source(name="a.sh", text=text))) is None
+    assert window(read_script(SourceText(name="a.sh", text=text))) is None
 
 
 def test_what_one_file_does_not_know_another_may() -> None:
     unknown = read_script(
-        Source(name="a.sh", text=f"{CREATE} a --spot --system-config-from-file=config.yaml")
+        SourceText(name="a.sh", text=f"{CREATE} a --spot --system-config-from-file=config.yaml")
     )
     known = terraform("spot = true\nkubelet_config {\n shutdown_grace_period_seconds = 120\n }")
 

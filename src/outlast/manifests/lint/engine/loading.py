@@ -20,8 +20,8 @@ from outlast.manifests.lint.pools.exports import is_workload, read_export, read_
 from outlast.manifests.lint.pools.model import ClusterCapacity, joined
 from outlast.manifests.lint.view import KubernetesObject
 from outlast.yamltext.nodes import Map, Seq
-from outlast.yamltext.reading import BrokenDocument, Reading, read
-from outlast.yamltext.source import Source, decode
+from outlast.yamltext.reading import BrokenDocument, YamlContent, read
+from outlast.yamltext.source import SourceText, decode
 
 _HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities|Files)\b|include\s)")
 _PATCH_MARK = "$patch"
@@ -87,13 +87,13 @@ def _marked(file: LoadedFile, bases: set[Path], patches: set[Path]) -> LoadedFil
     return replace(file, manifests=tuple(marked))
 
 
-def _is_script(source: Source) -> bool:
+def _is_script(source: SourceText) -> bool:
     if source.path is not None and source.path.suffix in SCRIPT_ENDINGS:
         return True
     return source.text.startswith("#!") or source.text.lstrip().startswith("gcloud ")
 
 
-def _is_helm(source: Source) -> bool:
+def _is_helm(source: SourceText) -> bool:
     if "{{" not in source.text:
         return False
     if source.path is not None and "templates" in source.path.parts:
@@ -106,14 +106,14 @@ def _is_helm(source: Source) -> bool:
     return any("{{" in line and _HELM.search(line) for line in lines)
 
 
-def _is_template_at(source: Source, broken: BrokenDocument) -> bool:
+def _is_template_at(source: SourceText, broken: BrokenDocument) -> bool:
     """Whether a placeholder on this line or the one before made the YAML invalid."""
     line, _ = source.position(broken.offset)
     near = [source.line_text(number) for number in (line - 1, line) if number >= 1]
     return any("{{" in text or "{%" in text for text in near)
 
 
-def _sorted_out(source: Source, reading: Reading) -> LoadedFile:
+def _sorted_out(source: SourceText, reading: YamlContent) -> LoadedFile:
     manifests: list[KubernetesObject] = []
     capacities: list[ClusterCapacity] = []
     nodes: list[Map] = []
@@ -166,7 +166,7 @@ def _is_object(item: Any) -> bool:
     )
 
 
-def _is_kustomization(source: Source, item: Map) -> bool:
+def _is_kustomization(source: SourceText, item: Map) -> bool:
     version = str(item.get("apiVersion"))
     return version.startswith("kustomize.config.k8s.io/") or (
         is_kustomization(source.path) and "kind" not in item

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from outlast.manifests.lint.kubernetes.pod import Pod
 from outlast.manifests.lint.view import Fault, KubernetesObject
 from outlast.yamltext.nodes import Path
-from outlast.yamltext.source import Place, Source
+from outlast.yamltext.source import SourceSpan, SourceText
 
 ANNOTATION = "outlast/ignore"
 
@@ -36,7 +36,7 @@ class Ignore:
 
     words: tuple[str, ...]
     reason: str
-    place: Place
+    place: SourceSpan
     line: int | None = None
     manifest: KubernetesObject | None = None
     path: Path = ()
@@ -61,7 +61,7 @@ class Ignore:
         return Fault(message=message, place=self.place, hint=hint)
 
 
-def comments_in(source: Source) -> Iterator[Ignore]:
+def comments_in(source: SourceText) -> Iterator[Ignore]:
     """The ignores in the comments of a file."""
     below: dict[int, int] | None = None
     for match in _COMMENT.finditer(source.text):
@@ -72,7 +72,7 @@ def comments_in(source: Source) -> Iterator[Ignore]:
         yield Ignore(
             words=_words(match[1] or ""),
             reason=match[2].strip(),
-            place=Place(source=source, start=match.start(), end=match.end()),
+            place=SourceSpan(source=source, start=match.start(), end=match.end()),
             line=line,
         )
 
@@ -110,7 +110,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word for word in re.split(r"[,\s]+", text) if word)
 
 
-def _content_below(source: Source) -> dict[int, int]:
+def _content_below(source: SourceText) -> dict[int, int]:
     """For each line, the first one below that is neither blank nor only a comment."""
     found: dict[int, int] = {}
     content: int | None = None

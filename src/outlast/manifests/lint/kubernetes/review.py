@@ -22,8 +22,8 @@ from outlast.manifests.lint.pools.model import ClusterCapacity, NodePool, NodeTi
 from outlast.manifests.lint.scheduling import Requirement
 from outlast.manifests.lint.view import Fault, KubernetesObject
 from outlast.yamltext.nodes import Map
-from outlast.yamltext.reading import BrokenDocument, Reading
-from outlast.yamltext.source import Place, Source
+from outlast.yamltext.reading import BrokenDocument, YamlContent
+from outlast.yamltext.source import SourceSpan, SourceText
 
 DEFAULT_CLASS_LABEL = "cloud.google.com/default-compute-class"
 
@@ -43,9 +43,9 @@ class LoadedFile:
     `kustomization` is the Kustomization in it. `notice` is for the user: what was skipped and why.
     """
 
-    source: Source
+    source: SourceText
     format: FileFormat = FileFormat.MANIFEST
-    reading: Reading = field(default_factory=Reading)
+    reading: YamlContent = field(default_factory=YamlContent)
     manifests: tuple[KubernetesObject, ...] = ()
     broken: tuple[BrokenDocument, ...] = ()
     capacity: ClusterCapacity = field(default_factory=ClusterCapacity)
@@ -53,7 +53,7 @@ class LoadedFile:
     notice: str | None = None
 
     def fault(self, message: str, *, start: int, end: int, hint: str | None = None) -> Fault:
-        place = Place(source=self.source, start=start, end=end)
+        place = SourceSpan(source=self.source, start=start, end=end)
         return Fault(message=message, place=place, hint=hint)
 
 

@@ -26,7 +26,7 @@ from outlast.manifests.lint.pools.model import (
 )
 from outlast.manifests.lint.scheduling import Taint
 from outlast.yamltext.nodes import Map, Path, Seq, get, span_at
-from outlast.yamltext.source import Place, Source
+from outlast.yamltext.source import SourceSpan, SourceText
 
 _PROVISIONING = {
     "spot": NodeTier.SPOT,
@@ -37,7 +37,7 @@ _PROVISIONING = {
 _KINDS = ("training", "sweep", "batch-inference", "serving", "ci")
 
 
-def read_export(source: Source, document: Any) -> ClusterCapacity | None:
+def read_export(source: SourceText, document: Any) -> ClusterCapacity | None:
     """The pools in the output of gcloud, None if the document is something else."""
     if isinstance(document, Map) and isinstance(document.get("nodePools"), Seq):
         listed = document["nodePools"]
@@ -55,7 +55,7 @@ def read_export(source: Source, document: Any) -> ClusterCapacity | None:
     return None
 
 
-def read_nodes(source: Source, nodes: Iterable[Map]) -> ClusterCapacity:
+def read_nodes(source: SourceText, nodes: Iterable[Map]) -> ClusterCapacity:
     """The pools of the nodes in the output of `kubectl get nodes`."""
     pools: dict[str, NodePool] = {}
     for node in nodes:
@@ -83,11 +83,11 @@ def _is_pool(value: Any) -> bool:
     )
 
 
-def _pools(source: Source, listed: Seq) -> tuple[NodePool, ...]:
+def _pools(source: SourceText, listed: Seq) -> tuple[NodePool, ...]:
     return tuple(_pool(source, pool) for pool in listed if _is_pool(pool))
 
 
-def _pool(source: Source, pool: Map) -> NodePool:
+def _pool(source: SourceText, pool: Map) -> NodePool:
     config = pool["config"]
     queued = get(pool, ("queuedProvisioning", "enabled")) is True
     accelerator = get(config, ("accelerators", 0, "acceleratorType"))
@@ -174,9 +174,9 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _place(source: Source, root: Map, path: Path) -> Place:
+def _place(source: SourceText, root: Map, path: Path) -> SourceSpan:
     start, end = span_at(root, path)
-    return Place(source=source, start=start, end=end)
+    return SourceSpan(source=source, start=start, end=end)
 
 
 def is_workload(document: Any) -> bool:
@@ -184,7 +184,7 @@ def is_workload(document: Any) -> bool:
     return isinstance(document, Map) and document.get("kind") in _KINDS and "image" in document
 
 
-def read_workload(source: Source, document: Map) -> tuple[ClusterCapacity, str | None]:
+def read_workload(source: SourceText, document: Map) -> tuple[ClusterCapacity, str | None]:
     """The pools of its cluster. If the file is invalid, none, and a notice that says why."""
     if not isinstance(get(document, ("cluster",)), Map):
         return ClusterCapacity(), None
@@ -220,6 +220,6 @@ def read_workload(source: Source, document: Map) -> tuple[ClusterCapacity, str |
     return found, None
 
 
-def _pool_place(source: Source, document: Map, index: int) -> Place:
+def _pool_place(source: SourceText, document: Map, index: int) -> SourceSpan:
     start, end = span_at(document, ("cluster", "pools", index, "name"))
-    return Place(source=source, start=start, end=end)
+    return SourceSpan(source=source, start=start, end=end)

@@ -13,7 +13,7 @@ from outlast.manifests.lint.pools.model import (
 )
 from outlast.manifests.lint.pools.shell import ShellWord, commands
 from outlast.manifests.lint.scheduling import Taint
-from outlast.yamltext.source import Place, Source
+from outlast.yamltext.source import SourceSpan, SourceText
 
 _TRACKS = ("alpha", "beta")
 _WITHOUT_VALUE = re.compile(
@@ -30,7 +30,7 @@ _DEFAULT_POOL = "default-pool"
 _CONFIG_FLAG = "--system-config-from-file"
 
 
-def read_script(source: Source) -> ClusterCapacity:
+def read_script(source: SourceText) -> ClusterCapacity:
     """The pools that a script creates."""
     pools: list[NodePool] = []
     is_autopilot: bool | None = None
@@ -75,9 +75,9 @@ class _Command:
                 return cls(words[index:])
         return None
 
-    def place(self, source: Source, *flags: str) -> Place | None:
+    def place(self, source: SourceText, *flags: str) -> SourceSpan | None:
         word = next((self.places[flag] for flag in flags if flag in self.places), None)
-        return None if word is None else Place(source=source, start=word.start, end=word.end)
+        return None if word is None else SourceSpan(source=source, start=word.start, end=word.end)
 
 
 def _pairs(words: Sequence[ShellWord]) -> Iterator[tuple[ShellWord, str]]:
@@ -101,7 +101,7 @@ def _pairs(words: Sequence[ShellWord]) -> Iterator[tuple[ShellWord, str]]:
         yield waiting, ""
 
 
-def _pool(source: Source, name: str | None, command: _Command) -> NodePool:
+def _pool(source: SourceText, name: str | None, command: _Command) -> NodePool:
     flags = command.flags
     named = command.name or command.first
     tier_flag = next((flag for flag in _TIERS if flag in flags), None)
@@ -116,7 +116,7 @@ def _pool(source: Source, name: str | None, command: _Command) -> NodePool:
     return NodePool(
         name=name or _DEFAULT_POOL,
         tier=_TIERS[tier_flag] if tier_flag else NodeTier.ON_DEMAND,
-        place=Place(source=source, start=named.start, end=named.end),
+        place=SourceSpan(source=source, start=named.start, end=named.end),
         places={key: place for key, place in places.items() if place is not None},
         labels=dict(_entries(flags.get("--node-labels", ""))),
         taints=tuple(_taints(flags.get("--node-taints", ""))),

@@ -18,7 +18,7 @@ from outlast.manifests.conventions import (
 )
 from outlast.manifests.lint.scheduling import Taint
 from outlast.manifests.lint.view import Fault
-from outlast.yamltext.source import Place
+from outlast.yamltext.source import SourceSpan
 
 WINDOW_SECONDS_DEFAULT = 15
 """The seconds that regular Pods get on a reclaimed Spot node by default."""
@@ -86,8 +86,8 @@ class NodePool:
 
     name: str
     tier: NodeTier | None
-    place: Place
-    places: Mapping[str, Place] = field(default_factory=dict)
+    place: SourceSpan
+    places: Mapping[str, SourceSpan] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     knows_taints: bool = True

@@ -16,18 +16,18 @@ from outlast.manifests.lint.pools.model import (
     taint_effect,
 )
 from outlast.manifests.lint.scheduling import Taint
-from outlast.yamltext.source import Place, Source
+from outlast.yamltext.source import SourceSpan, SourceText
 
 _FLAGS = {"spot": NodeTier.SPOT, "preemptible": NodeTier.SPOT, "flex_start": NodeTier.FLEX_START}
 
 
-def is_terraform(source: Source) -> bool:
+def is_terraform(source: SourceText) -> bool:
     return "google_container_" in source.text
 
 
-def read_terraform(sources: Iterable[Source]) -> ClusterCapacity:
+def read_terraform(sources: Iterable[SourceText]) -> ClusterCapacity:
     """The pools in Terraform files. Files in one folder are a module and share their variables."""
-    folders: dict[Any, list[Source]] = defaultdict(list)
+    folders: dict[Any, list[SourceText]] = defaultdict(list)
     for source in sources:
         folders[source.path.parent if source.path else None].append(source)
     return joined(
@@ -39,7 +39,7 @@ def read_terraform(sources: Iterable[Source]) -> ClusterCapacity:
     )
 
 
-def _defaults(sources: Iterable[Source]) -> dict[str, Any]:
+def _defaults(sources: Iterable[SourceText]) -> dict[str, Any]:
     return {
         block.labels[0]: block.value("default")
         for source in sources
@@ -49,7 +49,7 @@ def _defaults(sources: Iterable[Source]) -> dict[str, Any]:
     }
 
 
-def _read_file(source: Source, variables: dict[str, Any]) -> ClusterCapacity:
+def _read_file(source: SourceText, variables: dict[str, Any]) -> ClusterCapacity:
     pools: list[NodePool] = []
     is_autopilot: bool | None = None
     for block in read_hcl(source.text, variables).all_blocks("resource"):
@@ -64,7 +64,7 @@ def _read_file(source: Source, variables: dict[str, Any]) -> ClusterCapacity:
     return ClusterCapacity(pools=tuple(pools), is_autopilot=is_autopilot)
 
 
-def _pool(source: Source, block: HclBlock, label: str) -> NodePool:
+def _pool(source: SourceText, block: HclBlock, label: str) -> NodePool:
     config = block.block("node_config") or HclBlock(type="", labels=(), start=0, end=0)
     scaling = block.block("autoscaling") or HclBlock(type="", labels=(), start=0, end=0)
     accelerator = config.block("guest_accelerator")
@@ -80,7 +80,7 @@ def _pool(source: Source, block: HclBlock, label: str) -> NodePool:
     return NodePool(
         name=name if isinstance(name, str) else label,
         tier=tier,
-        place=Place(source=source, start=block.start, end=block.end),
+        place=SourceSpan(source=source, start=block.start, end=block.end),
         places={key: place for key, place in places.items() if place is not None},
         labels=_labels(config.value("labels")),
         taints=tuple(_taints(config)),
@@ -162,8 +162,8 @@ def _zones(block: HclBlock, scaling: HclBlock) -> int | None:
     return 1 if place is not None and is_zone(place) else None
 
 
-def _place(source: Source, found: HclAttribute | HclBlock | None) -> Place | None:
-    return None if found is None else Place(source=source, start=found.start, end=found.end)
+def _place(source: SourceText, found: HclAttribute | HclBlock | None) -> SourceSpan | None:
+    return None if found is None else SourceSpan(source=source, start=found.start, end=found.end)
 
 
 def _text(value: Any) -> str | None:
