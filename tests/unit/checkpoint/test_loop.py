@@ -259,6 +259,29 @@ def test_where_a_run_is_kept() -> None:
     assert caught.value.hint is not None
 
 
+@pytest.mark.parametrize(
+    ("ranks", "url"),
+    [
+        ({}, "gs://a/run/3"),
+        ({"WORLD_SIZE": "1"}, "gs://a/run/3"),
+        ({"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}, "gs://a/run/3"),
+        # Each trial of a sweep may have several ranks in its own Pod.
+        ({"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, "gs://a/run/3"),
+        ({"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}, "gs://a/run"),
+        ({"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "1"}, "gs://a/run"),
+        # Not every launcher sets the local size.
+        ({"WORLD_SIZE": "2"}, "gs://a/run"),
+        ({"WORLD_SIZE": ""}, "gs://a/run/3"),
+        ({"WORLD_SIZE": "many"}, "gs://a/run/3"),
+    ],
+)
+def test_the_pods_of_one_world_share_a_url_and_the_pods_of_a_sweep_do_not(
+    ranks: dict[str, str], url: str
+) -> None:
+    assert url_for("gs://a/run", {"JOB_COMPLETION_INDEX": "3", **ranks}) == url
+    assert url_for("gs://a/run", ranks) == "gs://a/run"
+
+
 def test_the_interval_of_the_environment_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHECKPOINT_INTERVAL", "3")
     url = memory_url()
