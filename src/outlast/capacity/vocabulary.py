@@ -23,6 +23,13 @@ class Tier(StrEnum):
     HYBRID = "hybrid"
 
 
+class Launcher(StrEnum):
+    """What starts the ranks on a node: torchrun, or the command itself."""
+
+    TORCHRUN = "torchrun"
+    NONE = "none"
+
+
 class ClusterMode(StrEnum):
     """Whether the user (standard) or Google (autopilot) manages the nodes."""
 

@@ -59,7 +59,8 @@ RUN_URL = setting(
     "",
     variable="OUTLAST_RUN_URL",
     default_text="`CHECKPOINT_DIR`, if set",
-    meaning="Where a run stores its checkpoints. An indexed Job appends its index.",
+    meaning="Where a run stores its checkpoints. An indexed Job appends its index, unless one "
+    "run spans its Pods.",
     hint="Use a folder, or a URL such as gs://bucket/run.",
 )
 

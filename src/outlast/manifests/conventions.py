@@ -18,6 +18,9 @@ KUEUE_GROUP = "kueue.x-k8s.io"
 QUEUE_LABEL = f"{KUEUE_GROUP}/queue-name"
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+RESTART_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+
 INTERRUPTED_CODE = 75
 """The exit code of an interrupted process. Not 0, which a Job would count as completion."""
 

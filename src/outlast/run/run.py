@@ -8,7 +8,7 @@ If killed at any moment: the next attempt resumes from the newest checkpoint tha
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from types import TracebackType
 from typing import Annotated, Any, NoReturn, Self, Unpack
 
@@ -18,10 +18,10 @@ from outlast.checkpoint.errors import Fenced
 from outlast.checkpoint.position import Position
 from outlast.checkpoint.runs.bucket_location import warn_if_far
 from outlast.checkpoint.session import CheckpointSession
-from outlast.checkpoint.settings import RUN_URL, CheckpointOptions
+from outlast.checkpoint.settings import CheckpointOptions
 from outlast.checkpoint.state.randomness import random_states
 from outlast.checkpoint.state.step_hashes import VARIABLE, StepHashes
-from outlast.errors import Interrupted, OutlastError, SettingError
+from outlast.errors import Interrupted, OutlastError
 from outlast.interruption.exit_codes import claims_success
 from outlast.interruption.guard import Guard
 from outlast.interruption.machine import google_metadata_host
@@ -29,6 +29,7 @@ from outlast.interruption.settings import EXIT_CODE, GRACE, METADATA_HOST
 from outlast.journal import events
 from outlast.metrics.exporter import Exporter, Metric, expiry_metric
 from outlast.run.loops import TrainingLoops
+from outlast.run.place import url_for
 
 log = get_logger(__name__)
 
@@ -273,17 +274,3 @@ class Run:
         return events.AttemptFailed(
             at=now, step=self.step, error=f"{type(error).__name__}: {error}"
         )
-
-
-def url_for(given: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> str:
-    """The URL of this run: given, or from the environment, with the index of an indexed Job."""
-    text = os.fspath(given) if given is not None else RUN_URL.read(environ=environ).value
-    text = text or environ.get("CHECKPOINT_DIR", "")
-    if not text:
-        raise SettingError(
-            "No folder or URL was given for the checkpoints.",
-            hint="Pass a folder or URL, or set OUTLAST_RUN_URL or CHECKPOINT_DIR.",
-            source="variable OUTLAST_RUN_URL",
-        )
-    index = environ.get("JOB_COMPLETION_INDEX", "")
-    return f"{text.rstrip('/')}/{index}" if index.isdecimal() else text

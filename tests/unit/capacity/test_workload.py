@@ -417,6 +417,19 @@ def test_a_mistake_is_told_with_its_place(lines: str, where: str, words: str) ->
         ("name: a\nkind: ci\nimage:", "image is empty. Expected text."),
         ("name: a\nkind: ci\nimage: i\nnodes: 2", "A ci workload scales with `parallelism`"),
         ("name: a\nkind: serving\nimage: i\nparallelism: 2", "scales with `serving.replicas`"),
+        ("name: a\nkind: ci\nimage: i\nlauncher: none", "A ci workload has no ranks to launch."),
+        (
+            "name: a\nkind: training\nimage: i\nlauncher: torchrun",
+            "torchrun needs a `command` to run, such as [python, train.py].",
+        ),
+        (
+            "name: a\nkind: training\nimage: i\nlauncher: torchun",
+            "got 'torchun'. Did you mean 'torchrun'?",
+        ),
+        (
+            "name: a\nkind: ci\nimage: i\nenv: {TORCH_ELASTIC_SHUTDOWN_TIMEOUT: '60'}",
+            "This variable name is reserved",
+        ),
         (
             "name: a\nkind: serving\nimage: i\ncheckpoint: {url: gs://lab/x}",
             "do not save checkpoints",

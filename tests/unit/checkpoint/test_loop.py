@@ -10,7 +10,7 @@ import outlast
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.errors import Interrupted, SettingError
 from outlast.journal import Ending, Metrics, read_journal, summarize
-from outlast.run.run import url_for
+from outlast.run.place import url_for
 from outlast.storage import open_store
 from tests.unit.checkpoint.stores import memory_url
 
@@ -257,6 +257,29 @@ def test_where_a_run_is_kept() -> None:
     with pytest.raises(SettingError, match="No folder or URL was given") as caught:
         url_for(None, {})
     assert caught.value.hint is not None
+
+
+@pytest.mark.parametrize(
+    ("ranks", "url"),
+    [
+        ({}, "gs://a/run/3"),
+        ({"WORLD_SIZE": "1"}, "gs://a/run/3"),
+        ({"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}, "gs://a/run/3"),
+        # Each trial of a sweep may have several ranks in its own Pod.
+        ({"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, "gs://a/run/3"),
+        ({"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8"}, "gs://a/run"),
+        ({"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "1"}, "gs://a/run"),
+        # Not every launcher sets the local size.
+        ({"WORLD_SIZE": "2"}, "gs://a/run"),
+        ({"WORLD_SIZE": ""}, "gs://a/run/3"),
+        ({"WORLD_SIZE": "many"}, "gs://a/run/3"),
+    ],
+)
+def test_the_pods_of_one_world_share_a_url_and_the_pods_of_a_sweep_do_not(
+    ranks: dict[str, str], url: str
+) -> None:
+    assert url_for("gs://a/run", {"JOB_COMPLETION_INDEX": "3", **ranks}) == url
+    assert url_for("gs://a/run", ranks) == "gs://a/run"
 
 
 def test_the_interval_of_the_environment_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,7 @@ SPECS: dict[tuple[str, str], Any] = {
         failurePolicy=fields(
             (),
             maxRestarts=COUNT,
+            restartStrategy={"enum": ["Recreate", "BlockingRecreate"]},
             rules=listed(
                 fields(
                     ("name", "action"),

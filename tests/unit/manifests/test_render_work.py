@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from outlast.manifests.conventions import INTERRUPTED_CODE
+from outlast.manifests.render.resolved import RenderError
 from tests.unit.manifests.render_cases import (
     BATCH,
     CASES,
@@ -194,35 +195,137 @@ def test_several_nodes_meet_by_name_and_restart_together() -> None:
     assert rule["action"] == "RestartJobSetAndIgnoreMaxRestarts"
     assert rule["onJobFailureReasons"] == ["PodFailurePolicy"]
     assert jobset["spec"]["failurePolicy"]["maxRestarts"] == 3
+    assert jobset["spec"]["failurePolicy"]["restartStrategy"] == "BlockingRecreate"
     host, _, port = rendering.env["PET_RDZV_ENDPOINT"].partition(":")
     assert host == f"big-{group['name']}-0-0.{service['metadata']['name']}"
     assert int(port) == service["spec"]["ports"][0]["port"]
-    assert rendering.container["command"] == ["torchrun", "train.py", "--layers", "48"]
-    assert "WORLD_SIZE" in rendering.text("50-jobset.yaml")
+    assert rendering.env["OUTLAST_RUN_URL"] == "gs://lab-runs/big"
 
 
-def test_a_command_that_is_torchrun_already_is_kept() -> None:
-    rendering = rendered(MULTI_NODE, command="[torchrun, --max-restarts, 2, train.py]")
+def test_several_nodes_are_not_preempted_by_every_other_pod() -> None:
+    assert rendered(MULTI_NODE).one("PriorityClass")["value"] == 0
+    assert rendered(MULTI_NODE, priority="-10").one("PriorityClass")["value"] == -10
+    assert rendered().one("PriorityClass")["value"] == -5
 
-    assert rendering.container["command"] == ["torchrun", "--max-restarts", "2", "train.py"]
+
+EXEC = ["outlast", "exec", "--"]
+
+
+@pytest.mark.parametrize(
+    ("command", "launched"),
+    [
+        ("[python, train.py, -u]", ["torchrun", "train.py", "-u"]),
+        ("[python3.12, -m, lab.train]", ["torchrun", "-m", "lab.train"]),
+        (
+            "[/opt/venv/bin/python, train.py]",
+            ["/opt/venv/bin/python", "-m", "torch.distributed.run", "train.py"],
+        ),
+        ("[python, -u, train.py]", ["torchrun", "--no-python", "python", "-u", "train.py"]),
+        ("[outlast, exec, --, python, train.py]", ["torchrun", "train.py"]),
+        ("[torchrun, train.py]", ["torchrun", "train.py"]),
+        ("[accelerate, launch, train.py]", ["accelerate", "launch", "train.py"]),
+        ("[bash, run.sh]", ["bash", "run.sh"]),
+    ],
+)
+def test_a_command_on_several_nodes_is_launched_under_outlast_exec(
+    command: str, launched: list[str]
+) -> None:
+    rendering = rendered(MULTI_NODE, command=command)
+
+    assert rendering.container["command"] == [*EXEC, *launched]
+    # A script that runs torchrun takes its options from here too.
+    assert rendering.env["PET_NNODES"] == "4"
+
+
+def test_the_launcher_of_the_workload_decides() -> None:
+    program = rendered(MULTI_NODE, launcher="torchrun", command="[/app/train, --fast]")
+    single = rendered(launcher="torchrun")
+    trial = rendered(SWEEP, launcher="torchrun")
+
+    assert program.container["command"] == [
+        *EXEC,
+        "torchrun",
+        "--no-python",
+        "/app/train",
+        "--fast",
+    ]
+    assert case("multi-node-jax").container["command"] == ["python", "train.py", "--layers", "48"]
+    assert single.container["command"] == [*EXEC, "torchrun", "train.py"]
+    assert (single.env["PET_NNODES"], single.env["PET_NPROC_PER_NODE"]) == ("1", "2")
+    assert "PET_RDZV_ENDPOINT" not in single.env
+    assert trial.container["command"] == [*EXEC, "torchrun", "trial.py"]
+    assert "PET_NNODES" not in rendered().env
+
+
+def test_torchrun_kills_its_ranks_before_the_pod_is_killed() -> None:
+    for name in ("multi-node", "multi-node-kueue", "multi-node-fuse", "training-torchrun"):
+        env = case(name).env
+        timeout = int(env["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"])
+        assert timeout == int(env["OUTLAST_GRACE_SECONDS"]) - 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--max-restarts, 2", "--max-restarts 2 would restart ranks that stop for an eviction"),
+        ("--max_restarts=2", "--max-restarts 2 would restart ranks that stop for an eviction"),
+        ("--shutdown-timeout=16", "--shutdown-timeout 16 is longer than the 15 s that the Pod"),
+        ("--standalone", "--standalone would start a separate run on each of the 4 nodes"),
+    ],
+)
+def test_an_option_that_would_lose_an_eviction_is_refused(options: str, message: str) -> None:
+    with pytest.raises(RenderError, match=message):
+        rendered(MULTI_NODE, command=f"[torchrun, {options}, train.py]")
+
+
+def test_other_options_of_torchrun_are_kept() -> None:
+    command = "[torchrun, --max-restarts, 0, --tee, 3, train.py, --max-restarts, 7]"
+    steady = rendered(tier="on-demand", command="[torchrun, --max-restarts, 2, train.py]")
+
+    words = rendered(MULTI_NODE, command=command).container["command"]
+    assert words == [*EXEC, *command.strip("[]").split(", ")]
+    assert "--max-restarts" in steady.container["command"]
 
 
 @pytest.mark.needs("torch")
 def test_torchrun_takes_its_options_from_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch.distributed.run import get_args_parser
+    from torch.distributed.run import config_from_args, get_args_parser
 
     rendering = rendered(MULTI_NODE)
     for name, value in rendering.env.items():
-        if name.startswith("PET_"):
-            monkeypatch.setenv(name, value)
+        if name.startswith(("PET_", "TORCH_")) and isinstance(value, str):
+            monkeypatch.setenv(name, value.replace("$(JOBSET_RESTART_ATTEMPT)", "2"))
+    # The index of the Pod and the attempt come from the API server.
+    monkeypatch.setenv("PET_NODE_RANK", "3")
 
-    options = get_args_parser().parse_args(rendering.container["command"][1:])
+    options = get_args_parser().parse_args(rendering.container["command"][len(EXEC) + 1 :])
+    config, _, words = config_from_args(options)
 
-    assert (options.nnodes, options.nproc_per_node) == ("4", "8")
-    assert (options.rdzv_backend, options.rdzv_id) == ("c10d", "big")
-    assert options.rdzv_endpoint == rendering.env["PET_RDZV_ENDPOINT"]
-    assert options.rdzv_conf == "join_timeout=3600"
-    assert options.training_script_args == ["--layers", "48"]
+    assert (config.min_nodes, config.max_nodes, config.nproc_per_node) == (4, 4, 8)
+    assert (config.rdzv_backend, config.run_id, config.max_restarts) == ("static", "big-2", 0)
+    assert config.rdzv_endpoint == rendering.env["PET_RDZV_ENDPOINT"]
+    assert (config.rdzv_configs["rank"], config.rdzv_configs["timeout"]) == (3, "86400")
+    assert config.shutdown_timeout == 13
+    assert words[-3:] == ["train.py", "--layers", "48"]
+
+
+def test_the_pods_learn_their_index_and_attempt_from_their_metadata() -> None:
+    rendering = rendered(MULTI_NODE)
+
+    def path(name: str) -> str:
+        found: str = rendering.env[name]["fieldRef"]["fieldPath"]
+        return found
+
+    index, attempt = (
+        "batch.kubernetes.io/job-completion-index",
+        "jobset.sigs.k8s.io/restart-attempt",
+    )
+    assert path("PET_NODE_RANK") == f"metadata.annotations['{index}']"
+    assert path("JOBSET_RESTART_ATTEMPT") == f"metadata.labels['{attempt}']"
+    assert rendering.env["PET_RDZV_ID"] == "big-$(JOBSET_RESTART_ATTEMPT)"
+    # Kubernetes expands a variable only from those that come before it.
+    names = list(rendering.env)
+    assert names.index("JOBSET_RESTART_ATTEMPT") < names.index("PET_RDZV_ID")
 
 
 def test_a_shell_is_not_left_as_the_first_process() -> None:

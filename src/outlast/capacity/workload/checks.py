@@ -7,7 +7,14 @@ from difflib import get_close_matches
 
 from outlast._redact import redact_all, redact_words, shows_secret
 from outlast.capacity.google_cloud import ATTACHED, MACHINES, built_in, default_machine
-from outlast.capacity.vocabulary import AccessMode, ClusterMode, StorageKind, Tier, WorkloadKind
+from outlast.capacity.vocabulary import (
+    AccessMode,
+    ClusterMode,
+    Launcher,
+    StorageKind,
+    Tier,
+    WorkloadKind,
+)
 from outlast.capacity.workload.addresses import (
     OBJECT_SCHEMES,
     QUEUE_SCHEMES,
@@ -23,7 +30,10 @@ MAX_RUN_MIN = timedelta(minutes=10)
 MAX_RUN_MAX = timedelta(days=7)
 TRIALS_MAX = 100_000
 GRACE_MIN = timedelta(seconds=5)
-RESERVED_VARIABLES = ("OUTLAST_", "KUBERNETES_", "PET_", "TRIAL_OFFSET", "JOB_COMPLETION_INDEX")
+RESERVED_VARIABLES = (
+    *("OUTLAST_", "KUBERNETES_", "PET_", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"),
+    *("TRIAL_OFFSET", "JOB_COMPLETION_INDEX", "JOBSET_RESTART_ATTEMPT"),
+)
 
 
 def check_workload(workload: WorkloadSpec) -> None:
@@ -71,6 +81,12 @@ def _check_shape(workload: WorkloadSpec) -> None:
     if workload.parallelism > 1 and kind in (WorkloadKind.TRAINING, WorkloadKind.SERVING):
         word = "nodes" if kind is WorkloadKind.TRAINING else "serving.replicas"
         raise FieldError(("parallelism",), f"A {kind} workload scales with `{word}`.")
+    if workload.launcher is not None and kind not in (WorkloadKind.TRAINING, WorkloadKind.SWEEP):
+        raise FieldError(("launcher",), f"A {kind} workload has no ranks to launch.")
+    if workload.launcher is Launcher.TORCHRUN and not workload.command:
+        raise FieldError(
+            ("launcher",), "torchrun needs a `command` to run, such as [python, train.py]."
+        )
     items = workload.work.items if workload.work else None
     if kind is WorkloadKind.SWEEP and items is not None and items > TRIALS_MAX:
         raise FieldError(("work", "items"), f"A sweep can have at most {TRIALS_MAX:,} trials.")

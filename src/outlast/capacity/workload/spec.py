@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from outlast.capacity.google_cloud import default_machine
-from outlast.capacity.vocabulary import StorageKind, Tier, WorkloadKind
+from outlast.capacity.vocabulary import Launcher, StorageKind, Tier, WorkloadKind
 from outlast.capacity.workload.cluster import Cluster
 from outlast.capacity.workload.fields import (
     BeforeValidator,
@@ -76,6 +76,11 @@ class WorkloadSpec(WorkloadSection):
         default=None, description="Machine type. Default: one with the requested accelerators."
     )
     nodes: int = Field(default=1, ge=1, le=1000, description="Number of nodes of a training run.")
+    launcher: Launcher | None = Field(
+        default=None,
+        description="What starts one rank per accelerator. Default: torchrun if a Python command "
+        "runs on several nodes, otherwise none.",
+    )
     parallelism: int = Field(
         default=1,
         ge=1,
@@ -143,7 +148,12 @@ class WorkloadSpec(WorkloadSection):
     retries: int = Field(
         default=3, ge=0, le=1000, description="Retries after failures. Evictions do not count."
     )
-    priority: int = Field(default=-5, ge=-10, le=10**9, description="Pod priority. Servers have 0.")
+    priority: int = Field(
+        default_factory=lambda data: 0 if data.get("nodes", 1) > 1 else -5,
+        ge=-10,
+        le=10**9,
+        description="Pod priority. Servers have 0. Default: -5, or 0 with several nodes.",
+    )
     serving: Serving = Field(default=Serving(), description="How a server is reached.")
     alerts: Alerts = Field(default=Alerts(), description="Alerts for the workload.")
     measured: Measured = Field(

@@ -11,6 +11,8 @@ def priority_class_name(resolved: ResolvedWorkload) -> str | None:
     if resolved.workload.kind is WorkloadKind.SERVING:
         return None
     value = resolved.workload.priority
+    if value == 0:
+        return "outlast-zero"
     side = "below" if value < 0 else "above"
     return f"outlast-{abs(value)}-{side}-zero"
 
@@ -23,10 +25,7 @@ def priority_class_file(resolved: ResolvedWorkload) -> RenderedFile | None:
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "outlast"}},
-        "value": Commented(
-            resolved.workload.priority,
-            "Below 0, so that servers are scheduled first; below -10 the autoscaler adds no nodes.",
-        ),
+        "value": Commented(resolved.workload.priority, _value_reason(resolved)),
         "preemptionPolicy": Commented(
             "Never", "It waits for capacity and never preempts other Pods."
         ),
@@ -34,6 +33,16 @@ def priority_class_file(resolved: ResolvedWorkload) -> RenderedFile | None:
         "description": "Workloads that can wait and that survive eviction.",
     }
     return manifest("15-priority-class.yaml", body)
+
+
+def _value_reason(resolved: ResolvedWorkload) -> str:
+    if resolved.workload.priority < 0:
+        return (
+            "Below 0, so that servers are scheduled first; below -10 the autoscaler adds no nodes."
+        )
+    if resolved.workload.nodes > 1:
+        return "Not below 0: preempting one Pod would restart all nodes."
+    return ""
 
 
 def disruption_budget_file(resolved: ResolvedWorkload) -> RenderedFile | None:

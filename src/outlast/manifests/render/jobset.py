@@ -1,16 +1,15 @@
-"""Training on several nodes: a JobSet that runs torchrun, and the Service its Pods meet at."""
+"""Training on several nodes: a JobSet whose Pods form one world, and the Service they meet at.
 
-from pathlib import PurePosixPath
+The nodes start and stop together. An interruption of one (the condition DisruptionTarget, or exit
+code 75) fails its Job at once, and the JobSet then restarts all nodes without counting it.
+"""
 
 from outlast.manifests.render.files import RenderedFile, manifest
 from outlast.manifests.render.job import failure_rules, job_metadata
+from outlast.manifests.render.launcher import GROUP, RENDEZVOUS_PORT
 from outlast.manifests.render.pod import pod_template
 from outlast.manifests.render.resolved import ResolvedWorkload
 from outlast.yamltext.writing import Commented, Value
-
-_GROUP = "node"
-_PORT = 29_400
-_JOIN_SECONDS = 3600
 
 
 def jobset_files(resolved: ResolvedWorkload) -> list[RenderedFile]:
@@ -18,7 +17,7 @@ def jobset_files(resolved: ResolvedWorkload) -> list[RenderedFile]:
 
 
 def jobset_pod_pattern(resolved: ResolvedWorkload) -> str:
-    return f"{resolved.name}-{_GROUP}-0-[0-9]+-[a-z0-9]{{5}}"
+    return f"{resolved.name}-{GROUP}-0-[0-9]+-[a-z0-9]{{5}}"
 
 
 def _service(resolved: ResolvedWorkload) -> RenderedFile:
@@ -34,18 +33,10 @@ def _service(resolved: ResolvedWorkload) -> RenderedFile:
             "publishNotReadyAddresses": Commented(
                 True, "The Pods must find each other before they are ready."
             ),
-            "ports": [{"name": "rendezvous", "port": _PORT}],
+            "ports": [{"name": "rendezvous", "port": RENDEZVOUS_PORT}],
         },
     }
     return manifest("45-service.yaml", body)
-
-
-_RANKS = (
-    "Outlast does not yet save the state of more than one rank (WORLD_SIZE > 1): until sharded "
-    "state is supported, the program has to save its own checkpoints below OUTLAST_RUN_URL. "
-    "torchrun exits with 1, not 75, when it is stopped, so evictions are recognized by the "
-    "condition DisruptionTarget."
-)
 
 
 def _jobset(resolved: ResolvedWorkload) -> RenderedFile:
@@ -58,7 +49,7 @@ def _jobset(resolved: ResolvedWorkload) -> RenderedFile:
     }
     spec["failurePolicy"] = _failure_policy(resolved)
     spec["replicatedJobs"] = [
-        {"name": _GROUP, "replicas": 1, "template": {"spec": _job_spec(resolved)}}
+        {"name": GROUP, "replicas": 1, "template": {"spec": _job_spec(resolved)}}
     ]
     body: Value = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -66,7 +57,7 @@ def _jobset(resolved: ResolvedWorkload) -> RenderedFile:
         "metadata": job_metadata(resolved, resolved.name),
         "spec": spec,
     }
-    reason = f"Tier {resolved.tier}. {resolved.tier_reason} {_RANKS}"
+    reason = f"Tier {resolved.tier}. {resolved.tier_reason} Requires JobSet 0.7 or later."
     return manifest("50-jobset.yaml", body, reason=reason)
 
 
@@ -74,6 +65,9 @@ def _failure_policy(resolved: ResolvedWorkload) -> Value:
     retries = resolved.workload.retries
     return {
         "maxRestarts": Commented(retries, "Real failures; the default is 0."),
+        "restartStrategy": Commented(
+            "BlockingRecreate", "No Pod starts until all Pods of the previous attempt are gone."
+        ),
         "rules": [
             {
                 "name": "interrupted",
@@ -96,37 +90,5 @@ def _job_spec(resolved: ResolvedWorkload) -> Value:
         "backoffLimit": Commented(0, "If one node fails, all fail: they restart together."),
         "podReplacementPolicy": "Failed",
         "podFailurePolicy": {"rules": failure_rules("FailJob")},
-        "template": pod_template(
-            resolved,
-            command=_torchrun(resolved.workload.command),
-            extra_env=_rendezvous(resolved),
-        ),
+        "template": pod_template(resolved),
     }
-
-
-def _torchrun(command: tuple[str, ...]) -> list[str]:
-    """The command run by torchrun, which replaces the interpreter."""
-    if command and PurePosixPath(command[0]).name in ("python", "python3"):
-        return ["torchrun", *command[1:]]
-    return list(command)
-
-
-def _rendezvous(resolved: ResolvedWorkload) -> list[Value]:
-    accelerator = resolved.workload.accelerator
-    first = f"{resolved.name}-{_GROUP}-0-0.{resolved.name}:{_PORT}"
-    pairs = {
-        "PET_NNODES": str(resolved.workload.nodes),
-        "PET_NPROC_PER_NODE": str(accelerator.count) if accelerator else "1",
-        "PET_RDZV_BACKEND": "c10d",
-        "PET_RDZV_ENDPOINT": first,
-        "PET_RDZV_ID": resolved.name,
-        "PET_RDZV_CONF": f"join_timeout={_JOIN_SECONDS}",
-    }
-    reasons = {
-        "PET_NNODES": "torchrun reads its options from PET_* variables.",
-        "PET_RDZV_ENDPOINT": "The first Pod, by its DNS name from the Service.",
-        "PET_RDZV_CONF": "Nodes start one by one, and the first has to wait for the last.",
-    }
-    return [
-        {"name": Commented(n, reasons.get(n, "")), "value": value} for n, value in pairs.items()
-    ]

@@ -1,21 +1,20 @@
 """The Pod template that Jobs, JobSets and Deployments share."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 
 from outlast.capacity.vocabulary import WorkloadKind
-from outlast.manifests.conventions import FUSE_ANNOTATION, GPU, SHELLS
+from outlast.manifests.conventions import FUSE_ANNOTATION, GPU, INTERRUPTED_CODE, SHELLS
+from outlast.manifests.launchers import find_launcher, program_of
 from outlast.manifests.render.eviction import priority_class_name
+from outlast.manifests.render.launcher import launched_command, launcher_variables
 from outlast.manifests.render.placement import placement
-from outlast.manifests.render.resolved import CONTAINER, ResolvedWorkload
+from outlast.manifests.render.resolved import CONTAINER, RESERVE_SECONDS, ResolvedWorkload
 from outlast.manifests.render.security import container_security, pod_security
 from outlast.manifests.render.storage import mounts, quantity, volumes
 from outlast.manifests.render.variables import variables
 from outlast.yamltext.writing import Commented, Value
 
 _GB = 1e9
-RESERVE_SECONDS = 2
-"""The end of the grace period, which Outlast reserves for exiting."""
 
 
 def pod_template(
@@ -24,16 +23,19 @@ def pod_template(
     restart_policy: str | None = "Never",
     extra_env: Sequence[Value] = (),
     run_folder: str = "",
-    command: Sequence[str] | None = None,
     container: Mapping[str, Value] | None = None,
     extra_spec: Mapping[str, Value] | None = None,
 ) -> Value:
     """`container` and `extra_spec` add keys to the container and to the Pod's spec."""
-    words = resolved.workload.command if command is None else command
+    words = launched_command(resolved)
     body: dict[str, Value] = {"name": CONTAINER, "image": resolved.workload.image}
     if words:
         body["command"] = _as_first_process(list(words))
-    body["env"] = [*variables(resolved, run_folder=run_folder), *extra_env]
+    body["env"] = [
+        *variables(resolved, run_folder=run_folder),
+        *launcher_variables(resolved),
+        *extra_env,
+    ]
     body["ports"] = _ports(resolved)
     body["resources"] = _resources(resolved)
     body["securityContext"] = container_security(resolved)
@@ -80,9 +82,16 @@ def _metadata(resolved: ResolvedWorkload) -> Value:
 
 
 def _as_first_process(words: list[str]) -> Value:
-    if PurePosixPath(words[0]).name not in SHELLS:
+    launcher = find_launcher(words)
+    if program_of(words[0]) in SHELLS:
+        reason = "A shell as PID 1 does not forward signals; `outlast exec` does."
+    elif launcher is not None and not launcher.is_supervised:
+        reason = (
+            f"{launcher.name} always exits with 1 when it is stopped; `outlast exec` exits with "
+            f"{INTERRUPTED_CODE} if the ranks have."
+        )
+    else:
         return words
-    reason = "A shell as PID 1 does not forward signals; `outlast exec` does."
     return Commented(["outlast", "exec", "--", *words], reason)
 
 

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from outlast.capacity.planning.tier_rules import choose_tier_by_rule
-from outlast.capacity.vocabulary import ClusterMode, StorageKind, Tier, WorkloadKind
+from outlast.capacity.vocabulary import ClusterMode, Launcher, StorageKind, Tier, WorkloadKind
 from outlast.capacity.workload.cluster import NodePoolSpec, TaintSpec
 from outlast.capacity.workload.spec import WorkloadSpec
 from outlast.errors import OutlastError
 from outlast.manifests.conventions import SPOT_LABEL
+from outlast.manifests.launchers import find_launcher, is_interpreter, supervision_of
 
 CONTAINER = "main"
 
+
+RESERVE_SECONDS = 2
+"""The end of the grace period, which Outlast reserves for exiting."""
 
 _STAYING_GRACE_SECONDS = 120
 _SERVING_GRACE_SECONDS = 60
@@ -68,6 +72,16 @@ class ResolvedWorkload:
     @property
     def is_queued(self) -> bool:
         return self.workload.cluster.kueue is not None
+
+    @property
+    def launcher(self) -> Launcher:
+        """What starts the ranks: as specified, else derived from the command."""
+        given, command = self.workload.launcher, self.workload.command
+        if given is not None:
+            return given
+        program = command[len(supervision_of(command)) :][:1]
+        is_script = bool(program) and is_interpreter(program[0]) and find_launcher(command) is None
+        return Launcher.TORCHRUN if self.workload.nodes > 1 and is_script else Launcher.NONE
 
     @property
     def grace_seconds(self) -> int:
@@ -156,6 +170,7 @@ def resolve_workload(workload: WorkloadSpec) -> ResolvedWorkload:
     resolved = ResolvedWorkload(workload=workload, tier=choice.tier, tier_reason=choice.reason)
     _refuse_lost_work(resolved)
     _refuse_long_grace(resolved)
+    _refuse_launcher_options(resolved)
     return resolved
 
 
@@ -207,4 +222,33 @@ def _refuse_long_grace(resolved: ResolvedWorkload) -> None:
             f"A grace period of {resolved.grace_seconds} s leaves the process only "
             f"{resolved.process_grace_seconds} s.",
             hint="Increase `grace`: the FUSE sidecar needs part of it to flush.",
+        )
+
+
+def _refuse_launcher_options(resolved: ResolvedWorkload) -> None:
+    """Options in the command take precedence over the variables that make evictions work."""
+    call = find_launcher(resolved.workload.command)
+    if call is None:
+        return
+    is_several = resolved.workload.nodes > 1
+    restarts = call.options.get("max-restarts")
+    loses_node = is_several or resolved.can_be_reclaimed or resolved.has_lease
+    if loses_node and restarts is not None and restarts.value.strip("0"):
+        raise RenderError(
+            f"{call.name} --max-restarts {restarts.value} would restart ranks that stop for an "
+            "eviction on the node that is going away.",
+            hint="Remove the option: the Job restarts the Pods. `retries` limits real failures.",
+        )
+    timeout, seconds = call.options.get("shutdown-timeout"), resolved.process_grace_seconds
+    if timeout is not None and timeout.value.isdecimal() and int(timeout.value) > seconds:
+        raise RenderError(
+            f"{call.name} --shutdown-timeout {timeout.value} is longer than the {seconds} s that "
+            "the Pod has to exit.",
+            hint="Remove the option: `outlast render` sets a timeout that fits the grace period.",
+        )
+    if is_several and "standalone" in call.options:
+        raise RenderError(
+            f"{call.name} --standalone would start a separate run on each of the "
+            f"{resolved.workload.nodes} nodes.",
+            hint="Remove the option, or set nodes: 1.",
         )

@@ -59,6 +59,8 @@ def _run(resolved: ResolvedWorkload, run_folder: str) -> list[Value]:
     reason = "Survives the node and the Pod: the next Pod resumes from here."
     if resolved.workload.kind in (WorkloadKind.SWEEP, WorkloadKind.CI):
         reason += " Outlast appends the index of an indexed Job."
+    elif resolved.workload.nodes > 1:
+        reason += " All nodes save one run together."
     env: list[Value] = [_plain("OUTLAST_RUN_URL", address, reason)]
     interval = resolved.workload.checkpoint.interval if resolved.workload.checkpoint else None
     if isinstance(interval, timedelta):

@@ -27,8 +27,12 @@ from outlast.manifests.rules.grace_beyond_window import grace_beyond_window
 from outlast.manifests.rules.indexed_without_completions import indexed_without_completions
 from outlast.manifests.rules.invalid_toleration import invalid_toleration
 from outlast.manifests.rules.invalid_yaml import invalid_yaml
+from outlast.manifests.rules.jobset_counts_evictions import jobset_counts_evictions
 from outlast.manifests.rules.jobset_without_restarts import jobset_without_restarts
 from outlast.manifests.rules.launcher_on_spot import launcher_on_spot
+from outlast.manifests.rules.launcher_outlives_grace import launcher_outlives_grace
+from outlast.manifests.rules.launcher_restarts import launcher_restarts
+from outlast.manifests.rules.launcher_without_exec import launcher_without_exec
 from outlast.manifests.rules.misspelled_gke_label import misspelled_gke_label
 from outlast.manifests.rules.no_durable_store import no_durable_store
 from outlast.manifests.rules.no_failure_policy import no_failure_policy
@@ -71,6 +75,10 @@ ALL_RULES: tuple[Rule, ...] = (
     shell_as_pid_1,
     exit_zero_in_job,
     jobset_without_restarts,
+    launcher_restarts,
+    launcher_without_exec,
+    launcher_outlives_grace,
+    jobset_counts_evictions,
     launcher_on_spot,
     controller_on_spot,
     tolerates_everything,

@@ -34,6 +34,9 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
   `kueue_references(...)` what a Kueue object refers to.
 - `review.of_kind(...)` and `review.find(...)` return other objects, `review.pools` node pools. An
   object that no file defines may exist in the cluster: its absence proves nothing.
+- `launchers_in(container)` are torchrun and `accelerate launch`, in the command or in a script.
+  `ending_by_disruptions` and `ending_by_code` say what ends a Job, `failures_allowed` how many of
+  these failures its JobSet survives.
 - `pods_at_once(pod)` is how many Pods run at the same time, `pods_selected(...)` the Pods of
   a budget or Service, `loss_of(volume, ...)` why a volume is lost with the node, and `meant_key`
   and `meant_value` correct misspelled GKE labels.
@@ -73,6 +76,7 @@ from outlast.manifests.conventions import (
     QUEUED_LABEL,
     SPOT_LABEL,
 )
+from outlast.manifests.launchers import SHUTDOWN_SECONDS_DEFAULT, SHUTDOWN_VARIABLE
 from outlast.manifests.lint.engine.rule import (
     Severity,
     file_rule,
@@ -84,13 +88,26 @@ from outlast.manifests.lint.engine.rule import (
 from outlast.manifests.lint.engine.suppression import Ignore
 from outlast.manifests.lint.kubernetes.alerts import alert_texts
 from outlast.manifests.lint.kubernetes.jobs import (
+    CODE_VARIABLE,
     IGNORE_DISRUPTIONS,
     FailureRule,
     PodCount,
     failure_rules_of,
     ignores_disruptions,
     ignoring_code,
+    interrupted_code_of,
     pods_at_once,
+)
+from outlast.manifests.lint.kubernetes.jobsets import (
+    FAILURE_POLICY,
+    ROOMY_LIMIT,
+    JobEnding,
+    ending_by_code,
+    ending_by_disruptions,
+    failures_allowed,
+    jobset_rules,
+    max_restarts_of,
+    replicated_job_name,
 )
 from outlast.manifests.lint.kubernetes.kueue import (
     POD_BY_POD_KINDS,
@@ -100,6 +117,7 @@ from outlast.manifests.lint.kubernetes.kueue import (
     queue_of,
     queued_objects,
 )
+from outlast.manifests.lint.kubernetes.launchers import ContainerLauncher, launchers_in
 from outlast.manifests.lint.kubernetes.placement import (
     BUILT_IN_CLASSES,
     TIER_KEYS,
@@ -148,6 +166,8 @@ from outlast.yamltext.nodes import Map, Path, get
 __all__ = [
     "BUILT_IN_CLASSES",
     "CLASS_LABEL",
+    "CODE_VARIABLE",
+    "FAILURE_POLICY",
     "FLEX_START_LABEL",
     "FUSE_ANNOTATION",
     "FUSE_SIDECAR",
@@ -165,17 +185,22 @@ __all__ = [
     "PROVISIONING_PREFIX",
     "QUEUED_LABEL",
     "QUEUE_LABEL",
+    "ROOMY_LIMIT",
+    "SHUTDOWN_SECONDS_DEFAULT",
+    "SHUTDOWN_VARIABLE",
     "SPOT_LABEL",
     "TIER_KEYS",
     "Append",
     "Change",
     "Container",
+    "ContainerLauncher",
     "Evidence",
     "FailureRule",
     "Fault",
     "Fix",
     "Ignore",
     "Job",
+    "JobEnding",
     "KubernetesObject",
     "LoadedFile",
     "Map",
@@ -201,7 +226,10 @@ __all__ = [
     "Volume",
     "alert_texts",
     "built_in",
+    "ending_by_code",
+    "ending_by_disruptions",
     "failure_rules_of",
+    "failures_allowed",
     "file_rule",
     "format_duration",
     "fuse_volumes",
@@ -209,10 +237,14 @@ __all__ = [
     "ignore_rule",
     "ignores_disruptions",
     "ignoring_code",
+    "interrupted_code_of",
     "is_on_no_node",
+    "jobset_rules",
     "kueue_objects",
     "kueue_references",
+    "launchers_in",
     "loss_of",
+    "max_restarts_of",
     "may_reach_store",
     "meant_accelerator",
     "meant_key",
@@ -224,6 +256,7 @@ __all__ = [
     "queue_label_at",
     "queue_of",
     "queued_objects",
+    "replicated_job_name",
     "review_rule",
     "script_in",
     "share_namespace",

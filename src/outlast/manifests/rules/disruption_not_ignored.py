@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from outlast.manifests.rules.api import (
     IGNORE_DISRUPTIONS,
+    ROOMY_LIMIT,
     Append,
     FailureRule,
     Fault,
@@ -24,8 +25,6 @@ from outlast.manifests.rules.api import (
     pod_rule,
 )
 
-# With this many retries, evictions have been allowed for.
-_ROOMY_LIMIT = 50
 _RULES = ("spec", "podFailurePolicy", "rules")
 
 
@@ -44,7 +43,7 @@ def disruption_not_ignored(pod: Pod, review: Review) -> Iterator[Fault]:
             f"{ending.action} on DisruptionTarget ends {lost} at the first eviction.",
             at=(*_RULES, ending.index, "action"),
         )
-    elif (job.backoff_limit or 0) < _ROOMY_LIMIT:
+    elif (job.backoff_limit or 0) < ROOMY_LIMIT:
         yield job.fault(
             "No rule ignores DisruptionTarget, so each eviction counts as a failure of the "
             "program.",

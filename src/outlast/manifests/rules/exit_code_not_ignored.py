@@ -11,7 +11,7 @@ Instead: add a rule with the action Ignore for this exit code, after the rule fo
 from collections.abc import Iterator
 
 from outlast.manifests.rules.api import (
-    INTERRUPTED_CODE,
+    CODE_VARIABLE,
     Append,
     Container,
     Fault,
@@ -23,10 +23,10 @@ from outlast.manifests.rules.api import (
     Severity,
     failure_rules_of,
     ignoring_code,
+    interrupted_code_of,
     pod_rule,
 )
 
-CODE_VARIABLE = "OUTLAST_EXIT_CODE"
 _RULES = ("spec", "podFailurePolicy", "rules")
 
 
@@ -45,7 +45,7 @@ def exit_code_not_ignored(pod: Pod, review: Review) -> Iterator[Fault]:
     ):
         return
     for container in pod.containers:
-        code = _code_of(container)
+        code = interrupted_code_of(container)
         # Exit code 0 has its own rule.
         if not code or _is_handled(pod.job, code, container):
             continue
@@ -56,17 +56,6 @@ def exit_code_not_ignored(pod: Pod, review: Review) -> Iterator[Fault]:
             at=variable.at if variable is not None else ("name",),
             fix=_fix(pod.job, code),
         )
-
-
-def _code_of(container: Container) -> int | None:
-    """The exit code when interrupted; None if unknown."""
-    variable = container.variables.get(CODE_VARIABLE)
-    if variable is not None:
-        value = variable.value or ""
-        return int(value) if value.isdecimal() and len(value) < 4 else None
-    names = [word.rpartition("/")[2] for word in container.words[:1]]
-    uses_outlast = "outlast" in names or "OUTLAST_RUN_URL" in container.variables
-    return INTERRUPTED_CODE if uses_outlast else None
 
 
 def _is_handled(job: Job, code: int, container: Container) -> bool:

@@ -43,7 +43,7 @@ def test_a_job_set_has_failure_policies_of_its_own() -> None:
         f"      spec:\n      {job}",
     )
 
-    assert codes(text) == {"OL101", "OL301"}
+    assert codes(text) == {"OL101", "OL116", "OL301"}
 
 
 def test_a_policy_that_ignores_disruptions_leaves_the_default_limit_alone() -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from outlast.manifests.lint.kubernetes.pod import Job, Pod
+from outlast.manifests.conventions import INTERRUPTED_CODE
+from outlast.manifests.lint.kubernetes.pod import Container, Job, Pod
 from outlast.yamltext.nodes import Path
 
 DISRUPTION = ("DisruptionTarget", "True")
+CODE_VARIABLE = "OUTLAST_EXIT_CODE"
 KILLED_CODES = frozenset((137, 143))
 """The exit codes of a container that is killed, or terminated by SIGTERM without a handler."""
 IGNORE_DISRUPTIONS = {"action": "Ignore", "onPodConditions": [{"type": DISRUPTION[0]}]}
@@ -82,6 +84,17 @@ def failure_rules_of(job: Job) -> list[FailureRule]:
 def ignoring_code(code: int) -> dict[str, Any]:
     """A rule that ignores an exit code, as it is written in a manifest."""
     return {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [code]}}
+
+
+def interrupted_code_of(container: Container) -> int | None:
+    """The code that a container exits with when it is interrupted, None if unknown."""
+    variable = container.variables.get(CODE_VARIABLE)
+    if variable is not None:
+        value = variable.value or ""
+        return int(value) if value.isdecimal() and len(value) < 4 else None
+    names = [word.rpartition("/")[2] for word in container.words[:1]]
+    uses_outlast = "outlast" in names or "OUTLAST_RUN_URL" in container.variables
+    return INTERRUPTED_CODE if uses_outlast else None
 
 
 def ignores_disruptions(job: Job) -> bool:

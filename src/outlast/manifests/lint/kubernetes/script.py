@@ -68,12 +68,21 @@ class ShellScript:
 
 def script_in(view: ObjectView, *keys: Path) -> ShellScript | None:
     """The script that the words at these paths pass to a shell, None if they do not."""
-    words = [
+    return script_of(placed_words(view, *keys))
+
+
+def placed_words(view: ObjectView, *keys: Path) -> list[tuple[Path, str]]:
+    """The words at these paths, each with its own path."""
+    return [
         ((*key, index), word)
         for key in keys
         for index, word in enumerate(view.listed(*key))
         if isinstance(word, str)
     ]
+
+
+def script_of(words: Sequence[tuple[Path, str]]) -> ShellScript | None:
+    """The script that a command passes to a shell, None if it does not. Words have their paths."""
     if not words:
         return None
     shell = words[0][1].rpartition("/")[2]
