@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from outlast.checkpoint.runs.catalog import manifest_names
+from outlast.storage import open_store
 from tests.patience import eventually
 from tests.programs import python
 
@@ -167,3 +169,76 @@ def test_without_the_shield_the_group_s_sigterm_kills_the_workers_and_the_epoch(
 
         assert program.wait() == 1
         assert "killed by signal: Terminated" in program.output
+
+
+@pytest.mark.needs("torch")
+def test_a_shielded_data_loader_worker_that_its_parent_ends_has_not_failed() -> None:
+    """Else the parent raises that a worker was killed, in the middle of whatever it does."""
+    source = """
+        import torch, outlast
+        options = {"num_workers": 2, "worker_init_fn": outlast.shield_worker}
+        batches = iter(torch.utils.data.DataLoader(range(1000), **options))
+        assert [int(next(batches)) for _ in range(4)] == [0, 1, 2, 3]
+        workers = batches._workers
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.join()
+        print("ended with", [worker.exitcode for worker in workers])
+    """
+    with python(source) as program:
+        assert program.wait() == 0, program.output
+        assert "ended with [0, 0]" in program.output
+
+
+BATCHES = """
+    import sys, torch, outlast
+
+    class Numbers(torch.utils.data.Dataset):
+        def __len__(self): return 64
+        def __getitem__(self, index): return torch.tensor(index)
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            info = torch.utils.data.get_worker_info()
+            return iter(torch.arange(64)[info.id :: info.num_workers])
+
+    def hello(worker):
+        print("hello from", worker)
+
+    kind, url = sys.argv[1:]
+    if kind == "stateful":
+        import warnings
+        warnings.simplefilter("ignore")
+        from torchdata.stateful_dataloader import StatefulDataLoader as Loader
+    else:
+        Loader = torch.utils.data.DataLoader
+    data = Stream() if kind == "stream" else Numbers()
+    loader = Loader(data, batch_size=1, num_workers=2, worker_init_fn=hello)
+
+    state = {"total": 0}
+    with outlast.Run(url, state) as run:
+        # Saved after every 32 batches only, of which the workers have loaded a few ahead.
+        for batch in run.batches(loader, accumulate=32):
+            state["total"] += int(batch)
+            if run.step == 5:
+                assert loader.worker_init_fn is hello
+                print("ready")
+                run.guard.wait()
+"""
+
+
+@pytest.mark.needs("torch")
+@pytest.mark.parametrize("kind", ["indices", "stream", "stateful"])
+def test_batches_shield_the_workers_of_their_loader(kind: str, tmp_path: Path) -> None:
+    env = {**IN_A_POD, "OUTLAST_GRACE_SECONDS": "600"}
+    with python(BATCHES, kind, str(tmp_path / "run"), env=env) as program:
+        program.wait_for("ready")
+        program.signal_group(signal.SIGTERM)
+
+        assert program.wait() == 75, program.output
+        # The program's own function is called too.
+        assert "hello from 0" in program.output
+        assert "hello from 1" in program.output
+    newest = manifest_names(open_store(str(tmp_path / "run")))[0]
+    assert "/000000000032-" in newest, newest

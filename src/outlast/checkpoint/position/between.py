@@ -32,7 +32,7 @@ _KNOWN_SAMPLERS = (
 
 def can_verify(loader: Any) -> bool:
     """Whether the order of an epoch can, and should, be drawn again without loading data."""
-    return draws_indices(loader) and not all(map(_is_known, _samplers(loader)))
+    return draws_indices(loader) and not all(map(_is_known, samplers_of(loader)))
 
 
 def snapshot_of(sources: Sources, counters: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _check_evidence(
         )
 
 
-def _samplers(loader: Any) -> list[Any]:
+def samplers_of(loader: Any) -> list[Any]:
     """What decides the order of a torch loader, from the outside in."""
     found: list[Any] = []
     waiting = [loader.batch_sampler, loader.sampler]

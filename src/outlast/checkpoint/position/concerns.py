@@ -8,7 +8,7 @@ from typing import Any
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import UnsupportedState
-from outlast.checkpoint.position.search import StandIn, search
+from outlast.checkpoint.position.search import search
 from outlast.checkpoint.position.sources import (
     Sources,
     changed,
@@ -17,6 +17,7 @@ from outlast.checkpoint.position.sources import (
     is_torch_loader,
     torch_data,
 )
+from outlast.checkpoint.position.stand_in import StandIn
 from outlast.checkpoint.position.unsaved import listed
 from outlast.checkpoint.state.randomness import random_states
 from outlast.checkpoint.state.tree import has_state_dict
@@ -87,7 +88,8 @@ def _unsaved_sampler(loader: Any) -> str | None:
     """The random sampler of torch's that a loader with a state_dict leaves out, by its class."""
     batches = loader.batch_sampler
     for sampler in (loader.sampler, batches, getattr(batches, "sampler", None)):
-        is_random = getattr(sampler, "generator", batches) is None
+        # Samplers without the attribute draw from no generator.
+        is_random = getattr(sampler, "generator", ...) is None
         if is_random and is_foreign(type(sampler).__module__) and not has_state_dict(sampler):
             return type(sampler).__qualname__
     return None

@@ -6,15 +6,14 @@ What was consumed is produced again and dropped, and compared with the saved dig
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.position.concerns import Interleaving
 from outlast.checkpoint.position.digest import Description, Digest, are_close
 from outlast.checkpoint.position.replay import Replay
-from outlast.checkpoint.position.sources import torch_data
-from outlast.checkpoint.state.traits import attributes_of
+from outlast.checkpoint.position.worker_shield import shielded_workers, torch_loaders_in
 
 log = get_logger(__name__)
 
@@ -97,7 +96,7 @@ class ContentPass:
     def _batches(self, loader: Any) -> Iterator[Any]:
         threads = set(threading.enumerate())
         # An `__iter__` that is a generator starts, and asks the sampler, with the first batch.
-        with _without_seed(loader) if self._is_reused else _as_it_is():
+        with shielded_workers(loader), _without_seed(loader) if self._is_reused else nullcontext():
             rest = iter(loader)
             try:
                 first = next(rest)
@@ -117,23 +116,10 @@ def _may_load(thread: threading.Thread) -> bool:
 @contextmanager
 def _without_seed(loader: Any) -> Iterator[None]:
     """Persistent workers draw one seed, which was in an earlier process: take another."""
-    loader = _unwrapped(loader)
+    (loader, *_) = torch_loaders_in(loader)
     generator = loader.generator
     loader.generator = sys.modules["torch"].Generator()
     try:
         yield
     finally:
         loader.generator = generator
-
-
-def _unwrapped(loader: Any) -> Any:
-    """The torch loader that a wrapper presents as itself."""
-    kind = torch_data().DataLoader
-    if issubclass(type(loader), kind):
-        return loader
-    return next(one for _, one in attributes_of(loader) if issubclass(type(one), kind))
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield

@@ -8,20 +8,21 @@ where they were, and handed out from a buffer. Both parts are verified against t
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 from outlast.checkpoint.errors import StateMismatch
 from outlast.checkpoint.position.concerns import Interleaving, WorkerWatch
 from outlast.checkpoint.position.digest import Digest, encode_indices
 from outlast.checkpoint.position.replay import Replay
-from outlast.checkpoint.position.search import StandIn
 from outlast.checkpoint.position.sources import (
     is_stream,
     is_torch_loader,
     torch_data,
     value_of,
 )
+from outlast.checkpoint.position.stand_in import StandIn, replaced
+from outlast.checkpoint.position.worker_shield import shielded_workers
 from outlast.checkpoint.state.randomness import generators
 from outlast.checkpoint.state.values import value
 
@@ -192,14 +193,16 @@ class IndexPass:
         name = "sampler" if loader.batch_sampler is None else "batch_sampler"
         has_iterator = loader.num_workers > 0 and _persistent_iterator(loader) is not None
         sampler = _WatchedSampler(getattr(loader, name), self)
-        yield _replaced(loader, name, sampler)
+        yield replaced(loader, name, sampler)
         if has_iterator:
             # It has kept the sampler of the loader.
-            yield _replaced(_persistent_iterator(loader), "_index_sampler", sampler)
-        elif loader.num_workers > 0 and self._interleaving is not None:
+            yield replaced(_persistent_iterator(loader), "_index_sampler", sampler)
+        else:
+            yield shielded_workers(loader)
+        if loader.num_workers > 0 and not has_iterator and self._interleaving is not None:
             self._workers = WorkerWatch(loader)
-            yield _replaced(loader, "collate_fn", self._workers.collate)
-            yield _replaced(loader, "worker_init_fn", self._workers.start)
+            yield replaced(loader, "collate_fn", self._workers.collate)
+            yield replaced(loader, "worker_init_fn", self._workers.start)
         # A loader that makes its workers asks the sampler twice, with a draw of a seed in between;
         # one that has kept them asks once. Do the same as the process where the epoch began.
         if self._is_reused and not has_iterator:
@@ -259,14 +262,3 @@ def _seed_source(loader: Any) -> value:
 def _draw_seed(loader: Any) -> None:
     torch = sys.modules["torch"]
     torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-
-
-@contextmanager
-def _replaced(thing: Any, name: str, other: Any) -> Iterator[None]:
-    original = getattr(thing, name)
-    # A DataLoader refuses another sampler once it is made, but its iterator takes what it finds.
-    object.__setattr__(thing, name, other)
-    try:
-        yield
-    finally:
-        object.__setattr__(thing, name, original)

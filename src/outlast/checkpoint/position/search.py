@@ -25,6 +25,7 @@ from outlast.checkpoint.position.sources import (
     path_to,
     torch_data,
 )
+from outlast.checkpoint.position.stand_in import StandIn
 from outlast.checkpoint.state.randomness import as_value
 from outlast.checkpoint.state.traits import attributes_of
 from outlast.checkpoint.state.tree import is_module
@@ -43,12 +44,6 @@ _ITERATORS: tuple[type, ...] = (
     *(type(iter(int, 0)), type(reversed([]))),
     *(kind for kind in vars(itertools).values() if isinstance(kind, type)),
 )
-
-
-class StandIn:
-    """Takes the place of a part of a loader for a while. A search goes on at the original."""
-
-    original: Any
 
 
 def search(roots: Mapping[str, Any], *, enters_stateful: bool = True) -> Sources:

@@ -15,6 +15,7 @@ from outlast.checkpoint.errors import StateMismatch
 from outlast.checkpoint.position.between import can_verify, continue_after, snapshot_of
 from outlast.checkpoint.position.concerns import Interleaving, check
 from outlast.checkpoint.position.content_pass import ContentPass
+from outlast.checkpoint.position.epoch_numbers import EpochNumbers
 from outlast.checkpoint.position.epochs import EpochProgress
 from outlast.checkpoint.position.index_pass import (
     IndexPass,
@@ -24,6 +25,12 @@ from outlast.checkpoint.position.index_pass import (
 )
 from outlast.checkpoint.position.own_state import OwnState
 from outlast.checkpoint.position.replay import Replay
+from outlast.checkpoint.position.saved_position import (
+    at_start_of_pass,
+    generators_of,
+    updated,
+    without_absent,
+)
 from outlast.checkpoint.position.search import search
 from outlast.checkpoint.position.sources import (
     NOTHING,
@@ -33,6 +40,7 @@ from outlast.checkpoint.position.sources import (
 )
 from outlast.checkpoint.position.transitions import EpochTransitions
 from outlast.checkpoint.position.unsaved import OBSERVED_AFTER, UnsavedChanges
+from outlast.checkpoint.position.worker_shield import shielded_workers
 from outlast.checkpoint.state.randomness import generators
 
 log = get_logger(__name__)
@@ -53,9 +61,12 @@ class Position:
         # The last complete epoch: how it began, and the digest of its order.
         self._previous: dict[str, Any] | None = None
         self._transitions = EpochTransitions()
+        self._numbers = EpochNumbers()
         # What to continue from, and the global generators that belong to it.
         self._saved: dict[str, Any] | None = None
         self._global_now: Any = None
+        # Whether the pass starts again at its first batch, when the next loop begins.
+        self._is_restarted = False
         # The generators of a loader that the loop is done with.
         self._left: Sources | None = None
         # The loader whose first epochs were in an earlier process.
@@ -114,6 +125,8 @@ class Position:
         if not self._batch and self._previous is not None:
             previous = self._previous
             state["previous"] = previous | {"start": self._saved_part(previous["start"])}
+        if (numbers := self._numbers.record()) is not None:
+            state["numbers"] = numbers
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -123,11 +136,32 @@ class Position:
         self._start = state["start"]
         self._previous = state.get("previous")
         self._transitions = EpochTransitions(state.get("transitions"))
+        self._numbers = EpochNumbers(state.get("numbers"))
         self._changed = set(state.get("changed", ()))
         self._counted = set(state.get("counted", ()))
         self._counters = state.get("now", {}).get("counters", {})
         self._global_now = state.get("global_now") or generators().get()
         self._saved = state if self._start is not None else None
+
+    def restart_pass(self) -> None:
+        """Start the current pass again at its first batch, even if some of it was consumed.
+
+        For a resume with another number of ranks, where each rank has other data than before: call
+        it after `load_state_dict`, before any loop. The numbers of complete passes and epochs stay,
+        and the order is not compared with the saved one. All batches of the pass that were consumed
+        before the save are handed out again, as far as they are this rank's now, even if the pass
+        had handed out its last one. Inside `Run.epochs` the loop of the current epoch starts again
+        at batch 0; changes to the state by the code before that loop still take effect once.
+        """
+        self._is_restarted = True
+        self._restart()
+
+    def _restart(self) -> None:
+        self._batch = 0
+        self._pass = self._previous = None
+        self._counters = {}
+        if self._saved is not None:
+            self._saved = at_start_of_pass(self._saved)
 
     def batches(
         self, loader: Iterable[Any], epochs: int, *, has_stepped: bool = False
@@ -186,13 +220,19 @@ class Position:
             self._saved = self.state_dict()
         self._loader = loader
         self._left = None
+        if self._is_restarted:
+            # The saved position may have been restored once more since.
+            self._restart()
+            self._is_restarted = epochs < self._epoch
         if not self._is_checked:
             self._is_checked = True
             check(loader, self._sources(), epochs=epochs, left_out=self._left_out())
         # A loader of an earlier epoch says nothing about the one to continue with.
         if self._saved is not None and not self._batch and epochs >= self._epoch:
             saved, self._saved = self._saved, None
-            saved = _updated(saved, loader, self._sources())
+            saved = updated(saved, loader, self._sources())
+            if saved.get("restarted"):
+                saved = without_absent(saved, self._sources())
             continue_after(saved, loader, self._global_now, self._sources, self._transitions)
             self._continued = loader
 
@@ -230,17 +270,20 @@ class Position:
         loader = self._loader
         saved, self._saved = self._saved, None
         if saved is not None:
-            return self._resumed(loader, _updated(saved, loader, self._sources()))
+            return self._resumed(loader, updated(saved, loader, self._sources()))
         if self._batch:
             return iter(loader)
+        self._numbers.start(loader, self._epoch)
         self._start = self._snapshot()
         self._transitions.start(self._start)
         if self._own_state.is_usable(loader):
-            return iter(loader)
+            with shielded_workers(loader):
+                return iter(loader)
         self._pass = self._new_pass(is_reused=self._is_kept(loader))
         return self._pass.open(loader)
 
     def _resumed(self, loader: Any, saved: dict[str, Any]) -> Iterator[Any]:
+        self._numbers.resume(loader)
         replay = Replay(saved, self._global_now, self._sources)
         if "loader" in saved:
             return self._resumed_by_itself(loader, saved["loader"], replay)
@@ -256,7 +299,8 @@ class Position:
         # A sampler that the loader does not save draws its order again, from what it drew it from.
         replay.rewind()
         loader.load_state_dict(state)
-        rest: Iterator[Any] = iter(loader)
+        with shielded_workers(loader):
+            rest: Iterator[Any] = iter(loader)
         # It finds its place by itself, but draws more, or less, than it did the first time.
         replay.settle()
         return rest
@@ -284,14 +328,14 @@ class Position:
             return search({"": loader})
         data = {"dataset": loader.dataset} if is_torch_loader(loader) else {}
         # A loader with a state_dict takes care of the rest.
-        return search({**_generators_of(loader), **data}, enters_stateful=False)
+        return search({**generators_of(loader), **data}, enters_stateful=False)
 
     def _left_out(self) -> Sources | None:
         """What decides the order of a torch loader with a state_dict, which it does not save."""
         loader = self._loader
         if not (self._own_state.is_usable(loader) and is_torch_loader(loader)):
             return None
-        known = [*_generators_of(loader).values(), *self._sources().generators.values()]
+        known = [*generators_of(loader).values(), *self._sources().generators.values()]
         found = search(
             {name: getattr(loader, name) for name in ("sampler", "batch_sampler")},
             enters_stateful=False,
@@ -335,51 +379,3 @@ class Position:
 
 def _keeps_workers(loader: Any) -> bool:
     return is_torch_loader(loader) and keeps_workers(loader)
-
-
-def _generators_of(loader: Any) -> dict[str, Any]:
-    """The torch generators in the usual places of a loader, each once."""
-    sampler = getattr(loader, "batch_sampler", None)
-    owners = {
-        "generator": loader,
-        "sampler.generator": getattr(loader, "sampler", None),
-        "batch_sampler.generator": sampler,
-        "batch_sampler.sampler.generator": getattr(sampler, "sampler", None),
-    }
-    found: dict[str, Any] = {}
-    for path, owner in owners.items():
-        generator = getattr(owner, "generator", None)
-        if hasattr(generator, "set_state") and not any(generator is one for one in found.values()):
-            found[path] = generator
-    return found
-
-
-def _updated(saved: dict[str, Any], loader: Any, sources: Sources) -> dict[str, Any]:
-    """A position in the current format. Earlier ones list the generators in the usual places."""
-    if not isinstance(saved["start"]["own"], list):
-        return saved
-    found = _generators_of(loader)
-
-    def by_path(states: list[Any]) -> dict[str, Any]:
-        if len(states) != len(found):
-            raise _other_generators(
-                [f"{len(states)} generators were saved, but the loader has {len(found)}"]
-            )
-        return {
-            path: state
-            for generator, state in zip(found.values(), states, strict=True)
-            for path, one in sources.generators.items()
-            if one is generator
-        }
-
-    updated = {**saved, "start": saved["start"] | {"own": by_path(saved["start"]["own"])}}
-    if saved.get("own") is not None:
-        updated["now"] = {"own": by_path(saved["own"]), "counters": {}}
-    return updated
-
-
-def _other_generators(differences: list[str]) -> StateMismatch:
-    return StateMismatch(
-        "The loader's random generators do not match those of the saved position:",
-        differences=tuple(differences),
-    )

@@ -5,7 +5,7 @@ end of the last epoch left would undo it. Such changes show where an epoch does 
 before ended, once two epochs have been seen. Before that, only a seed shows it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,12 @@ class EpochTransitions:
 def is_of_order(path: str) -> bool:
     """Whether something belongs to the order of a torch loader and not to its data."""
     return path == "generator" or path.startswith(("sampler", "batch_sampler"))
+
+
+def digest_of(snapshot: Mapping[str, Any], *, is_wanted: Callable[[str], bool]) -> str:
+    """One digest of everything in a snapshot whose path is wanted."""
+    digests = _digests(snapshot)
+    return _digest({path: digests[path] for path in sorted(digests) if is_wanted(path)})
 
 
 def _digests(snapshot: Mapping[str, Any]) -> dict[str, str]:
