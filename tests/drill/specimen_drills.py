@@ -11,6 +11,8 @@ from outlast.drills.judge.verdict import CheckResult
 from outlast.drills.rehearsal import drill
 
 FOLDER = Path(__file__).parent / "specimens"
+# They resume, but a drill cannot see it.
+_RESUME = frozenset({"saves_once"})
 _ROWS = ["no-lost-items", "no-duplicates"]
 
 
@@ -42,6 +44,12 @@ class Specimen:
         """The docstring of the program, and how it is started if that is its habit."""
         text = (FOLDER / f"{self.module}.py").read_text().split('"""')[1]
         return f"{text} It runs under a shell." if self.shell else text
+
+    @property
+    def never_resumes(self) -> bool:
+        """Whether it does all the work again at each start, and would finish if left alone."""
+        is_unproven = self.verdict == "inconclusive" and self.name not in _RESUME
+        return "resumed" in self.fail or is_unproven
 
     def drill(self, seed: int, *, evictions: int = 3) -> DrillReport:
         command = [sys.executable, "-m", f"tests.drill.specimens.{self.module}"]

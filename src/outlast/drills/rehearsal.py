@@ -15,11 +15,12 @@ from typing import Unpack
 from outlast._base.version import __version__
 from outlast._redact import redact_words, remember
 from outlast.drills.compare.divergence import compare_hashes, read_hashes, read_steps
-from outlast.drills.judge.checks import judge, times
+from outlast.drills.judge.checks import control_needed, judge, times
 from outlast.drills.judge.crashes import quoted_error
 from outlast.drills.judge.evidence import JournaledRun, read_evidence
 from outlast.drills.judge.report import DrillReport
 from outlast.drills.judge.results import differs
+from outlast.drills.judge.resuming import control_seconds
 from outlast.drills.judge.verdict import Check, Observations, failed
 from outlast.drills.redaction import redacted
 from outlast.drills.run import baseline as baselines
@@ -29,12 +30,13 @@ from outlast.drills.run.events import Listener, ignore
 from outlast.drills.run.folders import JobFolder, drill_folder
 from outlast.drills.run.node import best_isolation
 from outlast.drills.run.options import EVICTIONS, DrillKeywords, DrillOptions
-from outlast.drills.run.records import JobRun, JobRunEnd
-from outlast.drills.run.schedule import NodeLoss, Schedule, read_losses
+from outlast.drills.run.records import AttemptEnd, JobRun, JobRunEnd
+from outlast.drills.run.schedule import NodeLoss, Schedule, over_nodes, read_losses
 from outlast.drills.runner import JobRunner
 
 _TRIES_MAX = 3
 _SHORTER = 0.85
+_CONTROL_ENDS = frozenset({AttemptEnd.FINISHED, AttemptEnd.STOPPED})
 _MISSING_FILE = re.compile(r"no such file|not found|can't open|no module named", re.IGNORECASE)
 
 
@@ -59,6 +61,8 @@ def drill(
     - `workers` nodes run at a time. They restart after `replace_after`, or with `job_backoff` as
       slowly as a Job does, and may fail on their own `backoff_limit` times. `timeout` limits the
       drill.
+    - `nodes` and `ranks` run the command as one program with torchrun, on that many nodes with that
+      many ranks on each. One node at a time is evicted; then all end and restart together.
 
     `listener` is called with every event as it happens.
 
@@ -126,7 +130,7 @@ class _Rehearsal:
         if options.recording is None:
             return None
         found = baselines.recorded(
-            options.recording, options.command, self._runner.paths, options.workers
+            options.recording, options.recorded_command, self._runner.paths, options.workers
         )
         if found is not None:
             self._remarks.append(
@@ -143,8 +147,8 @@ class _Rehearsal:
         if baseline.figures.attempts > options.workers:
             self._remarks.append("The baseline run failed at first and was restarted.")
         if options.recording is not None:
-            paths = self._runner.paths
-            baselines.record(options.recording, options.command, paths, options.workers, baseline)
+            command, paths = options.recorded_command, self._runner.paths
+            baselines.record(options.recording, command, paths, options.workers, baseline)
         return baseline
 
     def _failed_baseline(self, job_run: JobRun) -> DrillReport:
@@ -164,6 +168,8 @@ class _Rehearsal:
         for number in range(1, _TRIES_MAX + 1):
             job_folder = self._runner.prepare("evicted" if number == 1 else f"evicted-{number}")
             schedule = self._schedule(length)
+            if self._options.world is not None:
+                schedule = over_nodes(schedule, self._options.world.nodes, self._options.seed)
             job_run = self._runner.run(job_folder, schedule, baseline)
             if length is None or not _is_worth_another(job_run, schedule):
                 break
@@ -199,7 +205,7 @@ class _Rehearsal:
         missing = tuple(self._runner.missing(job_folder)) if complete else ()
         # An incomplete job has no result to compare.
         comparable = baseline if complete and not missing else None
-        written = {int(path.stem.rpartition("-")[2]): path for path in job_folder.hashes.iterdir()}
+        written = {int(path.stem.rpartition("-")[2]): path for path in job_folder.hash_files()}
         hashes = {number: read_hashes(path) for number, path in sorted(written.items())}
         steps_seen = {number: read_steps(path) for number, path in written.items()}
         observed = Observations(
@@ -221,6 +227,8 @@ class _Rehearsal:
         job_folder.set_aside()
         if baseline is not None and differs(observed):
             observed = self._repeat(observed, baseline)
+        if baseline is not None and control_needed(observed):
+            observed = self._control(observed)
         recorded = self._report(judge(observed), None if baseline is None else baseline.job_run)
         report = dataclasses.replace(
             recorded,
@@ -249,8 +257,27 @@ class _Rehearsal:
         hashes = baselines.read_all_hashes(job_folder)
         job_folder.set_aside()
         return dataclasses.replace(
-            observed, repeat=comparisons, repeat_hashes=compare_hashes(baseline.hashes, {1: hashes})
+            observed,
+            repeat=comparisons,
+            repeat_hashes=compare_hashes(baseline.hashes, {1: hashes}),
+            control=job_run.finisher,
         )
+
+    def _control(self, observed: Observations) -> Observations:
+        """Run the job without evictions for a little longer than the last attempt took."""
+        finisher = observed.job_run.finisher
+        assert finisher is not None, "Only a job that finished needs a control run."
+        job_folder = self._runner.prepare("control")
+        job_run = self._runner.run(
+            job_folder, schedules.NO_EVICTIONS, None, seconds_max=control_seconds(finisher)
+        )
+        job_folder.set_aside()
+        self._remarks.append(
+            "Only its writes show whether the job resumed, so it ran once more without evictions,"
+            " a little longer than the last attempt took."
+        )
+        control = next((one for one in job_run.attempts if one.ended in _CONTROL_ENDS), None)
+        return dataclasses.replace(observed, control=control)
 
     def _report(self, checks: tuple[Check, ...], baseline: JobRun | None) -> DrillReport:
         """A report without a run with evictions."""
@@ -264,6 +291,8 @@ class _Rehearsal:
             seed=options.seed,
             grace_seconds=options.grace_seconds(),
             workers=options.workers,
+            nodes=None if options.world is None else options.world.nodes,
+            ranks=None if options.world is None else options.world.ranks,
             isolation=self._isolation.name,
             checks=checks,
             evictions_planned=planned if options.evictions is None else options.evictions,

@@ -1,5 +1,6 @@
 """The runs of a job in a drill: prepare a folder, run the command in it, and read its results."""
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -20,13 +21,23 @@ from outlast.drills.run.evictor import JobTiming
 from outlast.drills.run.evidence import JobEvidence, log_path, read_job_evidence
 from outlast.drills.run.folders import JobFolder, command_exists
 from outlast.drills.run.job import JobSetup, run_job
+from outlast.drills.run.launching import (
+    COMPLETION_INDEX,
+    check_command,
+    free_port,
+    launched_command,
+    node_environ,
+    without_launcher_variables,
+)
 from outlast.drills.run.node import Isolation
 from outlast.drills.run.options import DrillOptions
 from outlast.drills.run.printed import reached_end, read_printed
 from outlast.drills.run.records import JobRun, JobRunEnd
 from outlast.drills.run.schedule import Schedule
+from outlast.drills.run.world import SurvivorLimits
 from outlast.interruption.exit_codes import INTERRUPTED
 from outlast.interruption.settings import EXIT_CODE, GRACE, RESERVE
+from outlast.ranks.settings import LOST
 
 if TYPE_CHECKING:
     from outlast.drills.run.file_activity import FileActivity
@@ -40,7 +51,8 @@ _UNHEARD_SECONDS_MIN = 0.05
 _BASELINE_FAILURES_MAX = 1
 _LIMIT_FACTOR = 3.0
 _LIMIT_SECONDS_MIN = 60.0
-_INDEX = "JOB_COMPLETION_INDEX"
+_SURVIVORS_EXIT_SECONDS = 10.0
+"""For the other nodes to exit once they know about an eviction."""
 
 
 class JobRunner:
@@ -64,6 +76,8 @@ class JobRunner:
         self._expected = [(name, parse_address(name).path) for name in options.expect]
         self.paths = tuple(path for _, path in self._expected)
         self._activity: dict[str, dict[int, FileActivity | None]] = {}
+        if options.world is not None:
+            check_command(options.command)
 
     def prepare(self, name: str) -> JobFolder:
         """A fresh folder for a run, without any earlier results."""
@@ -73,7 +87,15 @@ class JobRunner:
             job_folder.reset(self._options.reset, self._environ(job_folder, 0))
         return job_folder
 
-    def run(self, job_folder: JobFolder, schedule: Schedule, baseline: Baseline | None) -> JobRun:
+    def run(
+        self,
+        job_folder: JobFolder,
+        schedule: Schedule,
+        baseline: Baseline | None,
+        *,
+        seconds_max: float = math.inf,
+    ) -> JobRun:
+        """Run the job to its end, to its limit, or for `seconds_max`."""
         if baseline is not None and self._options.key is not None:
             check_key(self._options.key, self._tables(baseline))
         command = job_folder.command(self._options.command)
@@ -84,20 +106,22 @@ class JobRunner:
                 hint="Check the name and the PATH. The command runs in a folder of its own.",
             )
         figures = None if baseline is None else baseline.figures
+        world = self._options.world
         setup = JobSetup(
             name=job_folder.name,
-            command=command,
+            command=command if world is None else launched_command(command),
             folder=job_folder.folder,
             logs=job_folder.logs,
-            environ=lambda number: self._environ(job_folder, number),
+            environs=lambda number: self._environs(job_folder, number),
             workers=self._options.workers,
             isolation=self._isolation,
             timing=self._timing(baseline),
             is_done=lambda number, worked: self._is_done(job_folder, baseline, number, worked),
             on_activity=self._activity.setdefault(job_folder.name, {}).__setitem__,
             expected_seconds=None if figures is None else figures.seconds,
+            survivors=None if world is None else self._survivors(),
         )
-        own_deadline = time.monotonic() + self._limit(schedule, baseline)
+        own_deadline = time.monotonic() + min(self._limit(schedule, baseline), seconds_max)
         rules = self._options.rules
         if not schedule.evictions:
             # A run that fails without any eviction fails again.
@@ -245,16 +269,44 @@ class JobRunner:
             BACKOFF_SECONDS_MAX if self._options.job_backoff else 0.0
         )
         each = self._grace_seconds + figures.start_up_seconds + wait
+        if self._options.world is not None:
+            each += self._survivors().after_death_seconds
         outages = sum(one.outage_seconds for one in schedule.evictions)
         # A rate alone sets no number of evictions, so it is bounded here.
         count = min(len(schedule.evictions), 10 + schedule.needed)
         limit = _LIMIT_FACTOR * figures.seconds + count * each + outages
         return max(limit, _LIMIT_SECONDS_MIN)
 
+    def _survivors(self) -> SurvivorLimits:
+        lost_seconds = LOST.read().value or LOST.default
+        return SurvivorLimits(
+            after_notice_seconds=self._grace_seconds + _SURVIVORS_EXIT_SECONDS,
+            after_death_seconds=lost_seconds + _SURVIVORS_EXIT_SECONDS,
+            grace_seconds=self._grace_seconds,
+        )
+
+    def _environs(self, job_folder: JobFolder, number: int) -> list[Mapping[str, str]]:
+        """The variables of each node of an attempt."""
+        environ, world = self._environ(job_folder, number), self._options.world
+        if world is None:
+            return [environ]
+        port = free_port()
+        shutdown_seconds = self._grace_seconds - float(environ[RESERVE.variable])
+        return [
+            {
+                **without_launcher_variables(environ),
+                **node_environ(
+                    world, node, port=port, attempt=number, shutdown_seconds=shutdown_seconds
+                ),
+                "TMPDIR": str(job_folder.node_folder(number, node)),
+            }
+            for node in range(world.nodes)
+        ]
+
     def _environ(self, job_folder: JobFolder, number: int) -> Mapping[str, str]:
         grace_seconds = self._grace_seconds
         reserve_seconds = min(RESERVE.read().value, grace_seconds / 4)
-        dropped = {_INDEX, *self._options.dropped_variables()}
+        dropped = {COMPLETION_INDEX, *self._options.dropped_variables()}
         environ = {name: value for name, value in os.environ.items() if name not in dropped}
         # Otherwise the last output of a killed Python program would be lost.
         environ.setdefault("PYTHONUNBUFFERED", "1")

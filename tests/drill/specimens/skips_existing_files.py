@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.drill.specimens.habits import STEPS, finish, work, write_safely
 
-for item in range(STEPS):
+for item in range(3 * STEPS):
     target = Path(f"item-{item:03}.txt")
     if not target.exists():
         work()

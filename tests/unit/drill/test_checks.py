@@ -6,13 +6,13 @@ import pytest
 from outlast.drills.compare.artifacts import Comparison
 from outlast.drills.compare.divergence import Divergence, HashComparison
 from outlast.drills.compare.items import ItemDifference
-from outlast.drills.judge.checks import judge
+from outlast.drills.judge.checks import control_needed, judge
 from outlast.drills.judge.evidence import JournaledAttempt, JournaledRun, ProgressPoint
 from outlast.drills.judge.verdict import Check, CheckResult, Observations, Verdict, verdict_of
 from outlast.drills.run.baseline import BaselineFigures
 from outlast.drills.run.evidence import AttemptEvidence
 from outlast.drills.run.file_activity import FileActivity
-from outlast.drills.run.printed import printed_lines
+from outlast.drills.run.printed import PrintedLines, printed_lines
 from outlast.drills.run.records import (
     Attempt,
     AttemptEnd,
@@ -316,6 +316,7 @@ def run(*attempts: tuple[int | None, int, int | None]) -> JournaledRun:
         ([(0, 40, 40), (40, 100, 100)], None),
         ([(0, 5, None), (0, 100, 100)], None),
         ([(0, 40, 40), (None, 0, None), (40, 100, 100)], None),
+        ([(0, 20, None), (0, 20, None), (0, 100, 100)], "earlier attempts had done 40 steps"),
     ],
 )
 def test_with_a_journal_the_steps_tell_who_started_over(
@@ -618,3 +619,95 @@ def test_how_long_an_attempt_took_shows_nothing() -> None:
         assert "resumed" in failing(observed) or "resumed" in names_with(
             observed, CheckResult.NOT_APPLICABLE
         )
+
+
+def at_attempt(number: int, one: JournaledRun, *, folder: str) -> JournaledRun:
+    placed = tuple(replace(each, attempt=number) for each in one.attempts)
+    return replace(one, folder=folder, attempts=placed, finished=number == 2)
+
+
+@pytest.mark.parametrize("saved", [3, None])
+def test_a_run_in_a_folder_of_its_own_for_each_attempt_did_not_resume(saved: int | None) -> None:
+    steps = 3 if saved else 40
+    earlier = at_attempt(1, run((0, steps, saved)), folder="run-1")
+    observed = replace(GOOD, runs=(at_attempt(2, run((0, 100, 100)), folder="run-2"), earlier))
+
+    assert f"had done {steps} steps in 'run-1'" in failing(observed)["resumed"]
+
+
+def test_a_journal_that_shows_no_first_step_leaves_it_to_other_evidence() -> None:
+    hardly_begun = replace(GOOD, runs=(run((0, 5, None), (0, 100, 100)),))
+    silent = {1: evidence(found=None), 2: evidence()}
+
+    assert "resumed" in names_with(hardly_begun, CheckResult.PASS)
+    unknown = replace(hardly_begun, evidence=silent)
+    assert "resumed" in names_with(unknown, CheckResult.NOT_APPLICABLE)
+    assert verdict_of(judge(unknown)) is Verdict.INCONCLUSIVE
+
+
+def wrote(count: int, *, found: bool) -> AttemptEvidence:
+    there = frozenset({"c.json"}) if found else frozenset()
+    touched = frozenset({"c.json"})
+    files = FileActivity(found=there, read=there, written={"c.json": count}, touched=touched)
+    return AttemptEvidence(printed=PrintedLines(), files=files)
+
+
+FEWER_WRITES = replace(
+    GOOD,
+    baseline_evidence=wrote(20, found=False),
+    evidence={1: wrote(12, found=False), 2: wrote(8, found=True)},
+)
+
+
+def control(seconds: float, cpu_seconds: float) -> Attempt:
+    return attempt(1, 0.0, seconds, ended=AttemptEnd.STOPPED, cpu_seconds=cpu_seconds)
+
+
+def test_fewer_writes_alone_do_not_show_that_it_resumed() -> None:
+    assert control_needed(FEWER_WRITES)
+    assert not control_needed(GOOD)
+    assert verdict_of(judge(FEWER_WRITES)) is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("cpu_seconds", "seen", "words"),
+    [
+        (5.0, control(7.6, 6.4), "Attempt 2 continued"),
+        (0.1, control(7.6, 0.1), "Attempt 2 continued"),
+        (5.0, control(7.0, 6.0), "took hardly longer"),
+        (5.0, control(7.6, 3.0), "the machine was too busy"),
+    ],
+    ids=["more work", "waits", "as long", "a busy machine"],
+)
+def test_fewer_writes_count_if_a_run_without_evictions_has_more_to_do(
+    cpu_seconds: float, seen: Attempt, words: str
+) -> None:
+    last = replace(LAST, cpu_seconds=cpu_seconds)
+    observed = replace(with_job_run(FEWER_WRITES, attempts=(FIRST, last)), control=seen)
+    [check] = [one for one in judge(observed) if one.name == "resumed"]
+
+    assert words in check.reason
+    assert (check.result is CheckResult.PASS) == ("continued" in words)
+
+
+def test_lines_that_no_attempt_printed_are_a_warning() -> None:
+    skipping = {1: evidence(*range(12), found=None), 2: evidence(*range(16, 30))}
+    whole = evidence(*range(30), found=None)
+    observed = replace(GOOD, baseline_evidence=whole, evidence=skipping)
+
+    assert "4 of 30 lines like 'step 29': it may have skipped work" in failing(observed)["resumed"]
+    assert verdict_of(judge(observed)) is Verdict.SURVIVED_WITH_WARNINGS
+
+
+def test_workers_must_show_that_they_kept_work() -> None:
+    saving = replace(GOOD, workers=2, figures=replace(FIGURES, saves=5))
+    rows = (
+        Comparison(name="r.csv", items=(ItemDifference(key=("id",), items=9, lost=0, doubled=0),)),
+    )
+
+    assert verdict_of(judge(saving)) is Verdict.INCONCLUSIVE
+    assert "nothing shows whether work was kept" in failing(saving)["conclusive"]
+    assert verdict_of(judge(replace(saving, comparisons=rows))) is Verdict.SURVIVED
+    assert verdict_of(judge(replace(saving, finished_when=True))) is Verdict.SURVIVED
+    silent = replace(saving, comparisons=rows, figures=replace(FIGURES, saves=0))
+    assert verdict_of(judge(silent)) is Verdict.INCONCLUSIVE

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from outlast.drills.judge.continued import Continuation, by_files, by_lines
+from outlast.drills.judge.continued import Continuation, by_files, by_lines, never_printed
 from outlast.drills.run.evidence import AttemptEvidence
 from outlast.drills.run.file_activity import FileActivity
 from outlast.drills.run.printed import (
@@ -80,16 +80,37 @@ def test_a_part_that_is_done_only_once_does_not_hide_a_new_start() -> None:
     assert by_lines(baseline, [earlier], steps(range(60))).outcome is Continuation.STARTED_OVER
 
 
-def test_a_job_that_was_evicted_when_all_steps_were_done_has_nothing_to_print_again() -> None:
+def test_lines_do_not_show_what_became_of_the_silent_work_after_them() -> None:
     done, nothing = steps(range(60)), steps([])
 
-    assert by_lines(BASELINE, [done], nothing).outcome is Continuation.CONTINUED
+    assert by_lines(BASELINE, [done], nothing).outcome is Continuation.UNKNOWN
     assert by_lines(BASELINE, [done], done).outcome is Continuation.STARTED_OVER
+
+
+def test_lines_that_a_faster_run_left_out_were_not_skipped_by_resuming() -> None:
+    baseline = steps([0, 25, 50, 75, 100], line="{} percent")
+    early, last = steps([0, 25], line="{} percent"), steps([0, 100], line="{} percent")
+
+    assert by_lines(baseline, [early, early], last).outcome is Continuation.UNKNOWN
+
+
+def test_lines_that_no_attempt_printed_are_counted() -> None:
+    early, last = steps(range(20)), steps(range(25, 60))
+
+    assert by_lines(BASELINE, [early], last).outcome is Continuation.CONTINUED
+    assert never_printed(BASELINE, [early, last]) == (
+        "no attempt printed 5 of 60 lines like 'step 59'"
+    )
+    assert never_printed(BASELINE, [early, steps(range(22, 60))]) is None
+    assert never_printed(steps([0, 3, 4, 9, 11, 20]), [steps([0]), steps([20])]) is None
 
 
 def test_times_fractions_and_process_numbers_do_not_hide_the_step() -> None:
     def line(pid: int, seconds: int) -> str:
-        return f"2026-01-02 10:11:{seconds:02},123 [{pid}] step {{}} of 60 loss 0.{seconds} 3e-4"
+        now = 1767348671123 + seconds
+        return (
+            f"2026-01-02 10:11:{seconds:02},123 [{pid}] {now} step {{}} of 60 loss 0.{seconds} 3e-4"
+        )
 
     found = by_lines(
         steps(range(60), line=line(11, 1)),
@@ -98,6 +119,20 @@ def test_times_fractions_and_process_numbers_do_not_hide_the_step() -> None:
     )
 
     assert found.outcome is Continuation.CONTINUED
+
+
+@pytest.mark.parametrize("unit", [1, 1000], ids=["seconds", "milliseconds"])
+def test_a_time_that_counts_up_is_not_taken_for_the_step(unit: int) -> None:
+    def stamped(numbers: Iterable[int], began: int) -> PrintedLines:
+        lines = (f"[{(began + number) * unit}] step {number}\n" for number in numbers)
+        return printed_lines("".join(lines))
+
+    baseline = stamped(range(60), 1767348671)
+    earlier, last = stamped(range(30), 1767349000), stamped(range(30, 60), 1767350000)
+
+    assert by_lines(baseline, [earlier], last).outcome is Continuation.CONTINUED
+    again = stamped(range(60), 1767350000)
+    assert by_lines(baseline, [earlier], again).outcome is Continuation.STARTED_OVER
 
 
 @pytest.mark.parametrize(

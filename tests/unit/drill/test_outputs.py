@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 
 from outlast.drills.run import outputs
+from outlast.drills.run.evidence import log_path, read_job_evidence
+from tests.unit.drill.page_reports import attempt
 
 
 def test_the_tail_is_bounded_and_fit_to_be_shown(tmp_path: Path) -> None:
@@ -61,3 +63,12 @@ def test_lines_that_were_cut_off_are_counted(
 
     assert cut + outputs.count_lines(log) == 20_000
     assert outputs.keep_bounded(log) == 0
+
+
+def test_a_log_that_lost_its_beginning_is_no_evidence(tmp_path: Path) -> None:
+    log_path(tmp_path, 1).write_text("step 8\nstep 9\n")
+
+    for printed, is_complete in ((2, True), (10, False)):
+        found = read_job_evidence(tmp_path, [attempt(1, output_lines=printed)], {})
+
+        assert found[1].printed.complete is is_complete

@@ -1,4 +1,5 @@
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -141,3 +142,41 @@ def test_without_a_known_length_there_is_about_one_a_second() -> None:
     found = schedule.blind(4, USUAL, 1)
 
     assert [int(one.at_seconds) for one in found.evictions] == [0, 1, 2, 3]
+
+
+@given(
+    count=st.integers(1, 60),
+    nodes=st.integers(1, 8),
+    mix=st.builds(EvictionMix, no_notice=shares, hostile=shares, overlap=st.just(0.0)),
+    seed=st.integers(),
+)
+def test_both_kinds_of_evictions_go_round_all_nodes(
+    count: int, nodes: int, mix: EvictionMix, seed: int
+) -> None:
+    plain = schedule.within(10.0, count, mix, seed)
+    found = schedule.over_nodes(plain, nodes, seed)
+
+    for notice in (True, False):
+        evicted = [one.node for one in found.evictions if one.notice is notice]
+        for start in range(0, len(evicted), nodes):
+            turn = evicted[start : start + nodes]
+            assert len(set(turn)) == len(turn) and set(turn) <= set(range(nodes))
+
+
+def test_the_nodes_are_all_that_is_added_to_a_schedule() -> None:
+    plain = schedule.within(10.0, 5, USUAL, 7)
+
+    found = schedule.over_nodes(plain, 3, 7)
+
+    assert found == schedule.over_nodes(plain, 3, 7)
+    assert [replace(one, node=None) for one in found.evictions] == list(plain.evictions)
+    seeds = [schedule.over_nodes(plain, 3, seed) for seed in range(20)]
+    assert len({tuple(one.node for one in found.evictions) for found in seeds}) > 1
+
+
+@given(count=st.integers(2, 100), seed=st.integers())
+def test_one_of_several_evictions_of_a_node_is_a_silent_death(count: int, seed: int) -> None:
+    found = schedule.over_nodes(schedule.within(10.0, count, USUAL, seed), 2, seed)
+
+    assert any(not one.notice for one in found.evictions)
+    assert found.evictions[0].notice

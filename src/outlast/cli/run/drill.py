@@ -59,6 +59,10 @@ class DrillFlags:
     """Share of evictions in which the old node keeps running alongside its replacement."""
     workers: int = _OPTIONS.workers
     """Number of nodes that run at the same time, for jobs that share a queue."""
+    nodes: int | None = None
+    """Number of nodes that run the command as one program, started with torchrun."""
+    ranks: int | None = None
+    """Number of ranks on each node of one program. Default with --nodes: 1."""
     expect: Texts = _OPTIONS.expect
     """File to compare with the baseline. Can be repeated. It is deleted before each run."""
     key: str | None = None

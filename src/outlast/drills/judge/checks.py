@@ -7,7 +7,7 @@ from outlast._base.durations import format_duration
 from outlast.drills.judge.crashes import crashed, files_intact, no_crash, quoted_error
 from outlast.drills.judge.notices import exit_code, left_in_time
 from outlast.drills.judge.results import identical, no_duplicates, no_lost_items
-from outlast.drills.judge.resuming import resumed
+from outlast.drills.judge.resuming import needs_control, resumed
 from outlast.drills.judge.verdict import (
     CONCLUSIVE,
     Check,
@@ -35,6 +35,11 @@ def judge(observed: Observations) -> tuple[Check, ...]:
     )
     in_time = left_in_time(observed, [*first, how, *rest])
     return (*first, in_time, how, *rest, _conclusive(observed, how))
+
+
+def control_needed(observed: Observations) -> bool:
+    """Whether the drill has to run the job once more without evictions to decide `resumed`."""
+    return needs_control(observed, is_finished=_why_not_finished(observed) is None)
 
 
 def _finished(observed: Observations) -> Check:
@@ -90,6 +95,10 @@ def _conclusive(observed: Observations, how: Check) -> Check:
     if landed < observed.needed:
         return _too_few_landed(observed, landed)
     landed_all = "The eviction landed" if landed == 1 else f"All {landed} evictions landed"
+    if _is_open(observed, how) and observed.workers > 1:
+        reason = f"{landed_all}, but nothing shows whether work was kept. Use --expect with a file"
+        reason += " of rows that the workers write as they go, or --finished-when TEST."
+        return failed(CONCLUSIVE, reason)
     if _is_open(observed, how):
         reason = f"{landed_all}, but nothing shows whether the job resumed or started over."
         return failed(CONCLUSIVE, f"{reason} See `resumed`.")
@@ -97,9 +106,17 @@ def _conclusive(observed: Observations, how: Check) -> Check:
 
 
 def _is_open(observed: Observations, how: Check) -> bool:
-    """Whether the drill cannot decide what matters most. Workers have no state to resume."""
-    finished = _why_not_finished(observed) is None
-    return how.result is CheckResult.NOT_APPLICABLE and finished and observed.workers == 1
+    """Whether the drill cannot decide what matters most.
+
+    Workers have no state to resume, but their items, or a test, must show that work was kept.
+    """
+    if how.result is not CheckResult.NOT_APPLICABLE or _why_not_finished(observed) is not None:
+        return False
+    if observed.workers == 1:
+        return True
+    kept = observed.figures is not None and observed.figures.saves > 0
+    has_items = any(one.items for one in observed.comparisons)
+    return observed.finished_when is None and not (has_items and kept)
 
 
 def _too_few_landed(observed: Observations, landed: int) -> Check:

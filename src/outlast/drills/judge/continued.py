@@ -1,9 +1,11 @@
 """Decide from evidence whether the last attempt continued earlier work or started over. Pure.
 
-The numbered lines that it printed come first, then the files that it read and wrote. Time is never
-evidence: a start with a warm cache, or a busy machine, looks just like resumed or repeated work.
+The numbered lines that it printed come first, then the files that it read and wrote. Time alone is
+never evidence: a start with a warm cache, or a busy machine, looks just like resumed or repeated
+work.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,9 @@ _KNOWN_SHARE = 0.9
 _ALL_SHARE = 0.95
 _SKIPPED_SHARE = 0.05
 _SKIPPED_LINES = 2.0
+_COVERED_SHARE = 0.7
 _PROGRESS_SHARE = 0.35
+_HOLES_PER_EVICTION = 2
 _WRITES_MIN = 4
 _FEWER_SHARE = 0.8
 
@@ -31,10 +35,15 @@ class Continuation(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContinuationEvidence:
-    """What the evidence shows, as a sentence."""
+    """What the evidence shows, as a sentence.
+
+    `only_writes` means that it rests on which files were written and how often. A timer, a save of
+    the best score alone or a file that is written only once change that too.
+    """
 
     outcome: Continuation
     sentence: str
+    only_writes: bool = False
 
 
 def by_lines(
@@ -137,15 +146,43 @@ def _by_gap(places: _Places) -> ContinuationEvidence | None:
     first = missing[-1] + 1
     at_start = [place for place in places.now if place < first]
     skipped = len(places.done & set(missing))
-    is_at_end = first < places.total or places.total - 1 in places.done
     enough = max(1.0, min(_SKIPPED_LINES, _SKIPPED_SHARE * places.total))
-    if not is_at_end or len(at_start) > 1 or skipped < enough:
+    # If it printed none of them, the eviction came after them, in a part that they do not show. If
+    # earlier attempts did not print most of what is missing, a timer may have selected the lines.
+    is_at_end = first < places.total
+    is_covered = skipped >= _COVERED_SHARE * len(missing)
+    if not is_at_end or len(at_start) > 1 or skipped < enough or not is_covered:
         return None
     printed = places.described(str(places.total - first))
-    sentence = f"it printed {printed}, and earlier attempts had printed"
-    return ContinuationEvidence(
-        outcome=Continuation.CONTINUED, sentence=f"{sentence} {skipped} others"
-    )
+    sentence = f"it printed {printed}, and earlier attempts had printed {skipped} others"
+    return ContinuationEvidence(outcome=Continuation.CONTINUED, sentence=sentence)
+
+
+def never_printed(baseline: PrintedLines, attempts: Sequence[PrintedLines]) -> str | None:
+    """The numbered lines of the baseline that no attempt printed, if they are too many.
+
+    A kill can cost a line. More of them, of lines at regular distances, are work that was skipped.
+    """
+    for pattern, rows in baseline.rows.items():
+        columns = counting_columns(rows)
+        if (
+            columns is None
+            or len(columns) > 1
+            or not _is_regular([row[columns[0]] for row in rows])
+        ):
+            continue
+        places = _places(pattern, columns, baseline, attempts[:-1], attempts[-1])
+        if places is None or not places.done or not places.now:
+            continue
+        holes = places.total - len(places.done | places.now)
+        if holes > _HOLES_PER_EVICTION * len(places.before):
+            return f"no attempt printed {places.described(str(holes))}"
+    return None
+
+
+def _is_regular(numbers: Sequence[int]) -> bool:
+    distances = {other - one for one, other in itertools.pairwise(numbers)}
+    return len(distances) == 1 and distances != {0}
 
 
 def by_files(
@@ -175,9 +212,9 @@ def _by_groups(
             sentence = (
                 f"it wrote {written[group]} of {len(names)} files like {min(names)!r}, and kept"
             )
+            sentence += f" {len(kept)} of earlier attempts"
             yield ContinuationEvidence(
-                outcome=Continuation.CONTINUED,
-                sentence=f"{sentence} {len(kept)} of earlier attempts",
+                outcome=Continuation.CONTINUED, sentence=sentence, only_writes=True
             )
         reads = {path for path in last.read & last.found if group_of(path) == group}
         wrote_before = any(one is not None and _writes(one)[group] for one in earlier)
@@ -187,8 +224,9 @@ def _by_groups(
             sentence = (
                 f"it read {min(reads)!r} and wrote it {written[group]} times; the baseline wrote"
             )
+            sentence += f" it {count} times"
             yield ContinuationEvidence(
-                outcome=Continuation.CONTINUED, sentence=f"{sentence} it {count} times"
+                outcome=Continuation.CONTINUED, sentence=sentence, only_writes=True
             )
 
 

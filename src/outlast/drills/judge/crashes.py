@@ -10,7 +10,7 @@ from outlast.drills.judge.verdict import (
     not_applicable,
     passed,
 )
-from outlast.drills.run.records import Attempt, AttemptEnd, Eviction
+from outlast.drills.run.records import Attempt, AttemptEnd, Eviction, NodeExit
 
 _WRITE_SAFELY = "Write to a temporary file, fsync it, then rename it."
 _QUOTED_CHARACTERS_MAX = 200
@@ -81,9 +81,9 @@ def crashed(observed: Observations) -> list[Attempt]:
     return [one for one in observed.job_run.attempts if one.ended is AttemptEnd.FAILED]
 
 
-def quoted_error(attempt: Attempt) -> str:
+def quoted_error(ended: Attempt | NodeExit) -> str:
     """The line of the output that states the error, not the hint after it."""
-    line = _error_line(attempt.output_tail)
+    line = _error_line(ended.output_tail)
     return repr(line[:_QUOTED_CHARACTERS_MAX]) if line else "it printed nothing"
 
 

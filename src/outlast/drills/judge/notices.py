@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from outlast.drills.judge.crashes import quoted_error
 from outlast.drills.judge.evidence import JournaledRun
+from outlast.drills.judge.nodes import all_interrupted, is_world, stuck_node, wrong_code
 from outlast.drills.judge.verdict import (
     CONCLUSIVE,
     Check,
@@ -37,6 +38,11 @@ def exit_code(observed: Observations) -> Check:
             " (OUTLAST_EXIT_CODE) when interrupted, or run it under"
             " `outlast exec --distrust-zero --`.",
         )
+    if is_world(observed):
+        reason = wrong_code(observed)
+        if reason is not None:
+            return failed("exit-code", reason)
+        return passed("exit-code", all_interrupted(observed))
     noticed = [one for one in observed.job_run.evictions if one.notice and not one.killed]
     if not noticed:
         return passed("exit-code", "It never exited with 0 before the work was done.")
@@ -46,6 +52,8 @@ def exit_code(observed: Observations) -> Check:
 
 def left_in_time(observed: Observations, others: Sequence[Check]) -> Check:
     """Whether it used its notice. `others` are the other checks: without harm, it only warns."""
+    if (reason := stuck_node(observed)) is not None:
+        return failed(_NAME, reason)
     fair = _with_full_grace(observed)
     if not fair:
         return not_applicable(_NAME, "No eviction with a full grace period landed.")
@@ -87,6 +95,9 @@ def _fault(
 def _is_crash(eviction: Eviction, attempt: Attempt) -> bool:
     if eviction.exit_code in _CRASH_CODES:
         return True
+    if attempt.nodes:
+        # A launcher prints a traceback for every SIGTERM; the exit code of its node is judged.
+        return False
     frames = list(_FRAME.finditer(attempt.output_tail))
     if eviction.exit_code != 1 or not frames:
         return False

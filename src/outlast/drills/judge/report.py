@@ -5,10 +5,11 @@ import math
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outlast._base.durations import format_duration
 from outlast.drills.compare.artifacts import Comparison
@@ -16,8 +17,18 @@ from outlast.drills.compare.divergence import Divergence
 from outlast.drills.judge.evidence import JournaledRun
 from outlast.drills.judge.verdict import Check, CheckResult, Verdict, verdict_of
 from outlast.drills.run.baseline import BaselineFigures
-from outlast.drills.run.records import Attempt, AttemptEnd, Eviction, JobRun, JobRunEnd
+from outlast.drills.run.records import (
+    ONLY_IF_SET,
+    Attempt,
+    AttemptEnd,
+    Eviction,
+    JobRun,
+    JobRunEnd,
+)
 from outlast.report.junit import JUnitCase, junit_xml
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FORMAT_VERSION = 1
 
@@ -33,7 +44,8 @@ class DrillReport:
     `baseline` is None without one, or if it was recorded earlier; `figures` has its key figures.
     `evicted` is None if the baseline failed. `runs` are those of this library, as recorded in their
     journals, and `steps_lost` is what each eviction cost them, by its number. `evictions_planned`
-    is None if only their rate was given.
+    is None if only their rate was given. `nodes` and `ranks` are those of one program, with the
+    ranks of each node; None for nodes that are independent of each other.
     """
 
     outlast_version: str
@@ -54,6 +66,8 @@ class DrillReport:
     runs: tuple[JournaledRun, ...] = ()
     divergence: Divergence | None = None
     remarks: tuple[str, ...] = ()
+    nodes: int | None = field(default=None, metadata=ONLY_IF_SET)
+    ranks: int | None = field(default=None, metadata=ONLY_IF_SET)
 
     @property
     def verdict(self) -> Verdict:
@@ -104,7 +118,8 @@ class DrillReport:
         """Work that was repeated, estimated from the durations of both runs."""
         if self.figures is None or self.evicted is None:
             return None
-        return max(0.0, self.evicted.work_seconds - self.figures.work_seconds)
+        needed = self.figures.work_seconds + self.figures.wind_down_seconds
+        return max(0.0, self.evicted.work_seconds - needed)
 
     @property
     def items_lost(self) -> int | None:
@@ -153,6 +168,8 @@ def _story(report: DrillReport) -> Iterator[str]:
         f"{report.evictions_counted} evictions, grace"
         f" {report.grace_seconds:g} s, seed {report.seed}, each node a {report.isolation}"
     )
+    if report.nodes is not None:
+        yield f"nodes: {report.nodes}, each with {_count(report.ranks or 1, 'rank')}"
     if report.figures is not None:
         yield f"baseline: {format_duration(report.figures.seconds)}"
     job_run = report.evicted or report.baseline
@@ -178,7 +195,7 @@ def _table(job_run: JobRun, report: DrillReport) -> Iterator[str]:
     for attempt in job_run.attempts[:_ATTEMPTS_SHOWN]:
         worker = f"  {attempt.worker:>6}" if has_workers else ""
         eviction = evictions.get(attempt.eviction) if attempt.eviction is not None else None
-        what = _what_happened(attempt, eviction)
+        what = _what_happened(attempt, eviction) + _other_nodes(attempt, eviction)
         lost = steps_lost.get(eviction.number) if eviction is not None else None
         if lost is not None:
             what += f", lost {lost} step{'' if lost == 1 else 's'}"
@@ -199,13 +216,26 @@ def _what_happened(attempt: Attempt, eviction: Eviction | None) -> str:
             AttemptEnd.EVICTED: "evicted",
         }[attempt.ended]
     beside = ", with its replacement running" if eviction.overlap else ""
-    said = f"eviction {eviction.number}{eviction.where}{beside}: "
+    which = "" if eviction.node is None else f" of node {eviction.node}"
+    said = f"eviction {eviction.number}{which}{eviction.where}{beside}: "
     if not eviction.notice:
         ended = f"ended first, exit {attempt.exit_code}"
         return f"{said}{'no notice' if eviction.killed else ended}"
     if eviction.killed:
         return f"{said}SIGTERM, killed after {eviction.left_seconds:.2f} s"
     return f"{said}SIGTERM, exit {attempt.exit_code} after {eviction.left_seconds:.2f} s"
+
+
+def _other_nodes(attempt: Attempt, eviction: Eviction | None) -> str:
+    """How the nodes ended that were not evicted."""
+    if eviction is None or len(attempt.nodes) < 2:
+        return ""
+    others = [one for one in attempt.nodes if one.node != eviction.node]
+    ends = [
+        f"node {one.node} {'terminated' if one.was_terminated else f'exit {one.exit_code}'}"
+        for one in others
+    ]
+    return f"; {', '.join(ends)}"
 
 
 def _last_output(job_run: JobRun) -> Iterator[str]:
@@ -247,7 +277,7 @@ def _conclusion(report: DrillReport) -> str:
 
 def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {one.name: _plain(getattr(value, one.name)) for one in _shown_fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -262,6 +292,17 @@ def _plain(value: object) -> object:
         # Nine digits exceed the precision of any measurement. JSON has no infinity and no NaN.
         return float(f"{value:.9g}") if math.isfinite(value) else None
     return value
+
+
+def _shown_fields(value: "DataclassInstance") -> Iterator[dataclasses.Field[object]]:
+    for one in dataclasses.fields(value):
+        is_optional = one.metadata.get("only_if_set", False)
+        if not is_optional or getattr(value, one.name) != one.default:
+            yield one
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _junit(report: DrillReport, *, strict: bool) -> str:

@@ -12,7 +12,7 @@ from outlast.drills.compare.divergence import HashComparison
 from outlast.drills.judge.evidence import JournaledRun
 from outlast.drills.run.baseline import BaselineFigures
 from outlast.drills.run.evidence import AttemptEvidence, JobEvidence
-from outlast.drills.run.records import JobRun
+from outlast.drills.run.records import Attempt, JobRun
 
 CONCLUSIVE = "conclusive"
 
@@ -76,7 +76,8 @@ class Observations:
     `finished_when` is the result of the user's test after the job ended. `needed` is how many
     evictions must have landed. `evidence` is what each attempt printed and did with files.
     `repeat` compares the baseline with a second run without evictions, and is empty if there was
-    no need for one. `expected` are the names that were to be compared. `may_save_elsewhere` means
+    no need for one. `control` is the attempt of such a run, which may have been stopped before its
+    end. `expected` are the names that were to be compared. `may_save_elsewhere` means
     that the options refer to state outside the folder of the run.
     """
 
@@ -94,5 +95,6 @@ class Observations:
     baseline_evidence: AttemptEvidence | None = None
     repeat: tuple[Comparison, ...] = ()
     repeat_hashes: HashComparison | None = None
+    control: Attempt | None = None
     expected: tuple[str, ...] = ()
     may_save_elsewhere: bool = False

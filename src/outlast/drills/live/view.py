@@ -62,7 +62,8 @@ def line_of(event: DrillEvent) -> str | None:
             said = f"running with {number}evictions ..."
         case events.EvictionSent():
             what = "SIGTERM" if event.notice else "no notice"
-            said = f"eviction {event.number} of attempt {event.attempt}: {what}"
+            node = "" if event.node is None else f", node {event.node}"
+            said = f"eviction {event.number} of attempt {event.attempt}{node}: {what}"
         case events.AttemptEnded(eviction=None):
             said = f"attempt {event.attempt.number} {outcome_of(event.attempt, None)}"
         case events.AttemptEnded() if event.eviction is not None and event.eviction.notice:

@@ -96,7 +96,7 @@ def cost_of(report: DrillReport, prices: MachinePrices) -> RunCost | None:
     is_unfinished = "finished" in report.names_with(CheckResult.FAIL)
     if report.evicted is None or report.figures is None or is_unfinished:
         return None
-    baseline = report.figures.seconds * report.workers
+    baseline = report.figures.seconds * report.workers * (report.nodes or 1)
     if report.baseline is not None:
         baseline = _node_seconds(report.baseline)
     if not baseline > 0:
@@ -121,7 +121,7 @@ def cost_section(report: DrillReport, prices: MachinePrices) -> Html | None:
 
 
 def _node_seconds(job_run: JobRun) -> float:
-    return sum(one.seconds for one in job_run.attempts)
+    return sum(one.seconds * max(1, len(one.nodes)) for one in job_run.attempts)
 
 
 def _sentence(cost: RunCost) -> str:

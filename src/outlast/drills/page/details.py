@@ -134,12 +134,19 @@ def _output(attempts: Sequence[Attempt]) -> Iterator[Html]:
     yield element("pre", element("code", last.output_tail or "(no output)"), tabindex=0)
 
 
+def _world_facts(report: DrillReport) -> list[tuple[str, object]]:
+    if report.nodes is None:
+        return []
+    return [("nodes of one program", report.nodes), ("ranks per node", report.ranks)]
+
+
 def configuration(report: DrillReport) -> Html:
     """How the drill was run, so that it can be repeated."""
     facts: list[tuple[str, object]] = [
         ("evictions", report.evictions_counted),
         ("grace period", f"{report.grace_seconds:g} s"),
         ("workers", report.workers),
+        *_world_facts(report),
         ("seed", report.seed),
         ("node isolation", report.isolation),
         ("started", report.began.isoformat(timespec="seconds")),

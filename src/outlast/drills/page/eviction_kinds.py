@@ -19,7 +19,8 @@ _CAUGHT = {
 
 def kind_of(eviction: Eviction) -> str:
     """A description such as `without notice, during a save`."""
-    parts = ["with notice" if eviction.notice else "without notice"]
+    parts = [] if eviction.node is None else [f"node {eviction.node}"]
+    parts.append("with notice" if eviction.notice else "without notice")
     if eviction.moment in _MOMENTS:
         hit, missed = _MOMENTS[eviction.moment]
         parts.append(hit if eviction.hit else missed)

@@ -116,7 +116,7 @@ def _figures(report: DrillReport, lost: Sequence[WorkLost]) -> Iterator[Html]:
     yield _figure(
         "attempts",
         f"{len(job_run.attempts):,}",
-        f"{report.workers} in parallel" if report.workers > 1 else "one at a time",
+        _side_by_side(report),
     )
     items = [item for one in report.comparisons for item in one.items]
     if items:
@@ -130,6 +130,12 @@ def _figures(report: DrillReport, lost: Sequence[WorkLost]) -> Iterator[Html]:
         yield _figure("slowest exit", f"{max(left):.2f} s", grace)
     baseline = report.figures and f"baseline: {format_duration(report.figures.seconds)}"
     yield _figure("duration", format_duration(job_run.seconds), baseline or "no baseline")
+
+
+def _side_by_side(report: DrillReport) -> str:
+    if report.nodes is not None:
+        return f"each on {_count(report.nodes, 'node')}"
+    return f"{report.workers} in parallel" if report.workers > 1 else "one at a time"
 
 
 def _lost_figure(report: DrillReport, lost: Sequence[WorkLost]) -> tuple[str, str]:

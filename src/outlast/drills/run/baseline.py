@@ -7,7 +7,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from outlast._base.files import refuse_links_below, write_below
@@ -21,7 +21,7 @@ from outlast.drills.run.evidence import (
     evidence_from_json,
 )
 from outlast.drills.run.folders import JobFolder, private_folder
-from outlast.drills.run.records import Attempt, JobRun
+from outlast.drills.run.records import ONLY_IF_SET, Attempt, JobRun
 from outlast.storage.settings import shared_mode
 
 _FILE = "baseline.json"
@@ -29,6 +29,8 @@ _HASHES = "hashes.json"
 _EVIDENCE = "evidence.json"
 _VERSION = 2
 _START_UP_SHARE_MAX = 0.85
+# Nodes that import large libraries and wait for each other take longer to start.
+_WORLD_START_UP_SHARE_MAX = 0.97
 _WRITE_SHARE_MAX = 0.5
 _SIGN_BEHIND_SHARE_MAX = 0.25
 _RESULT_FROM = 0.9
@@ -39,7 +41,8 @@ class BaselineFigures:
     """The figures of the baseline that place evictions and decide checks.
 
     `sign_seconds` and `hears_seconds` are the times to the first sign of life and to a handler for
-    SIGTERM; None if there was none, or too late to be useful.
+    SIGTERM; None if there was none, or too late to be useful. `wind_down_seconds` is how long
+    several nodes took to end after the last write, which is work no longer.
     """
 
     seconds: float
@@ -49,6 +52,7 @@ class BaselineFigures:
     output_lines: int
     saves: int
     attempts: int
+    wind_down_seconds: float = field(default=0.0, metadata=ONLY_IF_SET)
 
     @property
     def start_up_seconds(self) -> float:
@@ -56,7 +60,7 @@ class BaselineFigures:
 
     @property
     def work_seconds(self) -> float:
-        return self.seconds - self.start_up_seconds
+        return self.seconds - self.start_up_seconds - self.wind_down_seconds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +97,18 @@ def figures_of(job_run: JobRun) -> BaselineFigures:
         # The last writes are the result, not saves.
         saves=sum(one.at_seconds < started + _RESULT_FROM * seconds for one in job_run.saves),
         attempts=len(job_run.attempts),
+        wind_down_seconds=_wind_down(job_run, after_seconds=started + (sign or 0.0)),
     )
+
+
+def _wind_down(job_run: JobRun, *, after_seconds: float) -> float:
+    """The time between the last write and the end of several nodes; 0 if that is unknown.
+
+    Launchers wait for each other at the end, which can take longer than a short training.
+    """
+    last = max((one.until_seconds for one in job_run.saves), default=0.0)
+    ended = job_run.attempts[-1]
+    return ended.ended_seconds - last if ended.nodes and last > after_seconds else 0.0
 
 
 def _keeps_writing(job_run: JobRun) -> bool:
@@ -106,9 +121,10 @@ def _keeps_writing(job_run: JobRun) -> bool:
 
 def _earliest(seconds: float, times: Iterable[tuple[Attempt, float | None]]) -> float | None:
     """The shortest time since a start; None if it is too late to be useful."""
-    found = [at - one.started_seconds for one, at in times if at is not None]
-    earliest = min(found, default=seconds)
-    return earliest if earliest <= _START_UP_SHARE_MAX * seconds else None
+    seen = [(at - one.started_seconds, bool(one.nodes)) for one, at in times if at is not None]
+    earliest, is_world = min(seen, default=(seconds, False))
+    share_max = _WORLD_START_UP_SHARE_MAX if is_world else _START_UP_SHARE_MAX
+    return earliest if earliest <= share_max * seconds else None
 
 
 def from_job_run(job_run: JobRun, job_folder: JobFolder, evidence: JobEvidence) -> Baseline:
@@ -125,7 +141,7 @@ def from_job_run(job_run: JobRun, job_folder: JobFolder, evidence: JobEvidence) 
 
 def read_all_hashes(job_folder: JobFolder) -> list[StepHash]:
     """The hashes that all attempts of a run wrote."""
-    return [one for path in sorted(job_folder.hashes.iterdir()) for one in read_hashes(path)]
+    return [one for path in job_folder.hash_files() for one in read_hashes(path)]
 
 
 def record(

@@ -49,7 +49,10 @@ class SaveSeen(DrillEvent):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvictionSent(DrillEvent):
-    """A node was evicted. With a notice, it has `grace_seconds` left; without, it is gone."""
+    """A node was evicted. With a notice, it has `grace_seconds` left; without, it is gone.
+
+    `node` is which of several nodes.
+    """
 
     number: int
     attempt: int
@@ -57,6 +60,7 @@ class EvictionSent(DrillEvent):
     moment: EvictionMoment
     overlap: bool
     grace_seconds: float
+    node: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,6 +19,7 @@ from outlast.drills.run.records import (
     SigtermHandling,
 )
 from outlast.drills.run.schedule import Clock, JobClocks, PlannedEviction, Schedule
+from outlast.drills.run.world import SimulatedWorld
 
 _SIGKILLED = 137
 _UNKNOWN_START_UP_SECONDS = 0.15
@@ -28,11 +29,15 @@ _STILL_SAVING_SECONDS = 0.003
 
 @dataclass(kw_only=True, slots=True)
 class LiveAttempt:
-    """Times are monotonic. `evicted_at` is the time of the notice, or of the kill without one."""
+    """Times are monotonic. `evicted_at` is the time of the notice, or of the kill without one.
+
+    `cpu_seconds` is the CPU time when the run was stopped; 0 if it ended before.
+    `other_logs` are those of all nodes but the first. `target` is the node that was evicted.
+    """
 
     number: int
     worker: int
-    node: SimulatedNode
+    node: SimulatedNode | SimulatedWorld
     log: Path
     started: float
     sign: float | None = None
@@ -52,6 +57,9 @@ class LiveAttempt:
     writing: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
     lines_cut: int = 0
+    cpu_seconds: float = 0.0
+    other_logs: tuple[Path, ...] = ()
+    target: SimulatedNode | None = None
 
     @property
     def is_up(self) -> bool:
@@ -88,6 +96,7 @@ class LiveAttempt:
 
     def attempt(self, end: NodeEnd, *, now: float, began: float) -> Attempt:
         """The record of the attempt, once it has ended."""
+        world = self.node if isinstance(self.node, SimulatedWorld) else None
         return Attempt(
             number=self.number,
             worker=self.worker,
@@ -98,10 +107,13 @@ class LiveAttempt:
             ended_seconds=now - began,
             ended=self.why_ended(end.exit_code),
             exit_code=end.exit_code,
-            cpu_seconds=end.cpu_seconds,
+            cpu_seconds=max(end.cpu_seconds, self.cpu_seconds),
             output_lines=self.lines_cut + outputs.count_lines(self.log),
-            output_tail=outputs.tail(self.log),
+            output_tail=outputs.tail(
+                self.log if world is None else world.telling_log, launched=world is not None
+            ),
             eviction=self.planned.number if self.planned else None,
+            nodes=() if world is None else world.exits(began=began),
         )
 
     def eviction(
@@ -109,10 +121,13 @@ class LiveAttempt:
     ) -> Eviction | None:
         """The record of the eviction that ended it, if any.
 
-        `left_done` is whether the work was done when it exited with 0; None if unknown.
+        `left_done` is whether the work was done when it exited with 0, or when several nodes
+        exited; None if unknown.
         """
         if self.planned is None or self.evicted_at is None:
             return None
+        world = self.node if isinstance(self.node, SimulatedWorld) else None
+        left_at = None if world is None else world.evicted_node_ended_at
         return Eviction(
             number=self.planned.number,
             attempt=self.number,
@@ -124,18 +139,31 @@ class LiveAttempt:
             in_start_up=self.in_start_up,
             handling=self.handling,
             process=self.process,
-            left_seconds=now - self.evicted_at,
+            left_seconds=(now if left_at is None else left_at) - self.evicted_at,
             # It may have ended on its own at the last moment.
             killed=self.killed and end.exit_code == _SIGKILLED,
             exit_code=end.exit_code,
             work_seconds=max(0.0, self.evicted_at - self.ready) if self.ready is not None else 0.0,
-            unfinished_zero=left_done is False,
-            unproven_zero=left_done is None,
+            unfinished_zero=end.exit_code == 0 and left_done is False,
+            unproven_zero=end.exit_code == 0 and left_done is None,
             writing=self.writing,
             torn=self.torn,
+            node=self.planned.node,
+            work_was_done=world is not None and end.exit_code != 0 and left_done is True,
         )
 
+    def aim(self, node: int | None) -> SimulatedNode:
+        """The node to evict: which one of several, or the only one."""
+        one = self.node
+        self.target = one.choose(node or 0) if isinstance(one, SimulatedWorld) else one
+        return self.target
+
     def kill(self) -> None:
+        """Kill the node that was evicted."""
+        self.killed = True
+        (self.target or self.node).kill()
+
+    def kill_all(self) -> None:
         self.killed = True
         self.node.kill()
 
@@ -283,11 +311,12 @@ class Evictor:
         self, planned: PlannedEviction, victim: LiveAttempt, *, now: float, hit: bool
     ) -> None:
         """Evict the victim. The signal comes first, so that the moment is not missed."""
+        target = victim.aim(planned.node)
         if not planned.notice and not planned.overlap:
             victim.kill()
         elif planned.notice:
-            victim.process = victim.node.process_name()
-            victim.handling = victim.node.terminate()
+            victim.process = target.process_name()
+            victim.handling = target.terminate()
             if victim.handling is SigtermHandling.DEFAULT and victim.hears is not None:
                 # Its handler has been removed, so it may be about to exit.
                 victim.handling = SigtermHandling.UNKNOWN

@@ -118,5 +118,8 @@ def _may_have_read(mask: int) -> bool:
 
 
 def group_of(path: str) -> str:
-    """The name of a file without its numbers: `checkpoint-500.pt` is one of `checkpoint-#.pt`."""
-    return re.sub(r"\d+", "#", path)
+    """The name of a file without its numbers: `checkpoint-500.pt` is one of `checkpoint-#.pt`.
+
+    SQLite keeps the database open and writes a second file for every transaction.
+    """
+    return re.sub(r"\d+", "#", re.sub(r"-(journal|wal)$", "", path))

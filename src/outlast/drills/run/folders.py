@@ -88,11 +88,15 @@ class JobFolder:
         """The path of an expected file; a relative one is resolved in the folder of the run."""
         return self.folder / self.expand(expected)
 
-    def node_folder(self, number: int) -> Path:
+    def node_folder(self, number: int, node: int | None = None) -> Path:
         """The folder for temporary files of a node, which no other node shares."""
-        folder = self._nodes / str(number)
+        folder = self._nodes / (str(number) if node is None else f"{number}-{node}")
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def hash_files(self) -> list[Path]:
+        """The hashes of each attempt; of several ranks, those of the first."""
+        return sorted(self.hashes.glob("*.jsonl"))
 
     def command(self, words: Sequence[str]) -> tuple[str, ...]:
         """The command for this run.

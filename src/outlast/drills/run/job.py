@@ -7,7 +7,7 @@ due. However the run ends, including by an exception, no node outlives it.
 import math
 import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +16,13 @@ from outlast.drills.compare.formats import torn_among
 from outlast.drills.run import events, outputs, records
 from outlast.drills.run.controller import JobController, JobRules, PodEnd
 from outlast.drills.run.evictor import Evictor, JobTiming, LiveAttempt
-from outlast.drills.run.evidence import log_path
+from outlast.drills.run.evidence import node_log_path
 from outlast.drills.run.file_activity import FileActivity, FileActivityRecorder
 from outlast.drills.run.folder_watch import SaveDetector
 from outlast.drills.run.node import Isolation, NodeEnd, SimulatedNode, await_ends
 from outlast.drills.run.records import Attempt, AttemptEnd, Eviction, JobRunEnd, SigtermHandling
 from outlast.drills.run.schedule import Clock, JobClocks, Schedule
+from outlast.drills.run.world import SimulatedWorld, SurvivorLimits
 
 _TICK_SECONDS = 0.1
 _LOOK_SECONDS = 0.02
@@ -35,23 +36,26 @@ _READY_BY_SECONDS = 1.0
 class JobSetup:
     """Where and how the command runs.
 
-    `environ` returns the variables of an attempt by its number. `is_done` returns whether the work
-    is done, given the number of the attempt and the seconds of work of all attempts so far; None if
-    unknown. It is called when a node exits with 0 after a notice. `on_activity` gets the number of
-    an attempt and what it did with files.
+    `environs` returns the variables of each node of an attempt by its number. `is_done` returns
+    whether the work is done, given the number of the attempt and the seconds of work of all
+    attempts so far; None if unknown. It is called when a node exits with 0 after a notice, and when
+    several nodes exit after an eviction.
+    `on_activity` gets the number of an attempt and what it did with files. With `survivors`, an
+    attempt runs on several nodes that start and end together.
     """
 
     name: str
     command: tuple[str, ...]
     folder: Path
     logs: Path
-    environ: Callable[[int], Mapping[str, str]]
+    environs: Callable[[int], Sequence[Mapping[str, str]]]
     workers: int
     isolation: Isolation
     timing: JobTiming
     is_done: Callable[[int, float], bool | None]
     on_activity: Callable[[int, FileActivity | None], None]
     expected_seconds: float | None = None
+    survivors: SurvivorLimits | None = None
 
 
 def run_job(
@@ -132,7 +136,7 @@ class _JobLoop:
     def clear(self) -> None:
         """Kill all nodes that are still running, and wait for their end."""
         for live in self._live_attempts:
-            live.kill()
+            live.kill_all()
         await_ends([live.node for live in self._live_attempts], _CLEAR_SECONDS_MAX)
         self._live_attempts.clear()
         self._changes.close()
@@ -176,6 +180,8 @@ class _JobLoop:
             self._kept_bounded_at = now
             for live in self._live_attempts:
                 live.lines_cut += outputs.keep_bounded(live.log)
+                for log in live.other_logs:
+                    outputs.keep_bounded(log)
             self._activity.collect()
         return self._changes.look(now=now)
 
@@ -225,25 +231,49 @@ class _JobLoop:
         )
         # The baseline waits for a real sign, because it measures the startup.
         late = now - live.started > 2 * timing.start_up_seconds + _READY_BY_SECONDS
-        return shown or bool(late and self._planned)
+        # Nodes that wait for each other during their startup need not hear about an eviction, so
+        # its end must be certain.
+        return shown or bool(late and self._planned and self._setup.survivors is None)
 
     def _start(self, worker: int) -> None:
         number = self._next_number
         self._next_number += 1
-        log = log_path(self._setup.logs, number)
-        self._activity.begin(alone=not self._live_attempts)
-        node = SimulatedNode(
-            self._setup.command,
-            isolation=self._setup.isolation,
-            folder=self._setup.folder,
-            environ=self._setup.environ(number),
-            log=log,
+        environs = self._setup.environs(number)
+        log, *others = (
+            node_log_path(self._setup.logs, number, node) for node in range(len(environs))
         )
+        self._activity.begin(alone=not self._live_attempts)
         live = LiveAttempt(
-            number=number, worker=worker, node=node, log=log, started=time.monotonic()
+            number=number,
+            worker=worker,
+            node=self._started(environs, [log, *others]),
+            log=log,
+            other_logs=tuple(others),
+            started=time.monotonic(),
         )
         self._live_attempts.append(live)
         self._emit(events.AttemptStarted, attempt=number, worker=worker)
+
+    def _started(
+        self, environs: Sequence[Mapping[str, str]], logs: Sequence[Path]
+    ) -> SimulatedNode | SimulatedWorld:
+        setup = self._setup
+        if setup.survivors is not None:
+            return SimulatedWorld(
+                setup.command,
+                isolation=setup.isolation,
+                folder=setup.folder,
+                environs=environs,
+                logs=logs,
+                limits=setup.survivors,
+            )
+        return SimulatedNode(
+            setup.command,
+            isolation=setup.isolation,
+            folder=setup.folder,
+            environ=environs[0],
+            log=logs[0],
+        )
 
     def _start_replacements(self, now: float) -> None:
         due = [one for one in self._replacements if one[0] <= now]
@@ -262,7 +292,10 @@ class _JobLoop:
             moment=planned.moment,
             overlap=planned.overlap,
             grace_seconds=self._setup.timing.grace_seconds,
+            node=planned.node,
         )
+        if isinstance(live.node, SimulatedWorld) and not live.in_start_up:
+            live.node.expect_end(notice=planned.notice, now=time.monotonic())
         if planned.overlap and not self._controller.succeeded:
             live.replaced = True
             self._replace(live, self._controller.replacement_seconds())
@@ -276,7 +309,8 @@ class _JobLoop:
             live.writing = self._changes.recent(now=now)
             live.torn = torn_among(self._setup.folder, live.writing)
         left_done: bool | None = True
-        if live.heard and end.exit_code == 0:
+        is_evicted_world = isinstance(live.node, SimulatedWorld) and live.planned is not None
+        if live.heard if end.exit_code == 0 else is_evicted_world:
             left_done = self._setup.is_done(live.number, self._clocks.seconds(Clock.WORK))
         attempt = live.attempt(end, now=now, began=self._began)
         eviction = live.eviction(end, now=now, began=self._began, left_done=left_done)
@@ -307,13 +341,14 @@ class _JobLoop:
         """The job is complete: terminate the other nodes, as a Job does."""
         for live in self._live_attempts:
             live.stopping = True
-            live.node.terminate()
+            live.aim(None).terminate()
             live.kill_at = live.kill_at or time.monotonic() + self._setup.timing.grace_seconds
 
     def _stop_all(self) -> None:
         for live in self._live_attempts:
             live.stopping = True
-            live.kill()
+            live.cpu_seconds = live.node.cpu_seconds()
+            live.kill_all()
         await_ends([live.node for live in self._live_attempts], _CLEAR_SECONDS_MAX)
         for live in list(self._live_attempts):
             if (end := live.node.ended()) is not None:

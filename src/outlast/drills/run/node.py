@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from outlast.drills.run.records import SigtermHandling
 
@@ -187,6 +188,14 @@ class SimulatedNode:
                     return True
         return False
 
+    def cpu_seconds(self) -> float:
+        """The CPU time of all processes that are running on the node.
+
+        Process 1 does not learn that of children which are killed together with it.
+        """
+        main = self._main_pid()
+        return 0.0 if main is None else _cpu_seconds_of_tree(main)
+
     def kill(self) -> None:
         """Kill all processes on the node at once."""
         if self._end is not None:
@@ -226,7 +235,13 @@ class SimulatedNode:
         return len(rest)
 
 
-def await_ends(nodes: Iterable[SimulatedNode], seconds_max: float) -> None:
+class Ending(Protocol):
+    """Something that is about to end."""
+
+    def ended(self) -> NodeEnd | None: ...
+
+
+def await_ends(nodes: Iterable[Ending], seconds_max: float) -> None:
     """Wait until all nodes have ended, at most `seconds_max`."""
     waiting = list(nodes)
     give_up_at = time.monotonic() + seconds_max
@@ -270,6 +285,24 @@ def _read_proc(pid: int | None, name: str) -> str:
 def _field(status: str, name: str) -> str:
     """The value of a line of /proc/PID/status."""
     return status.partition(f"{name}:\t")[2].partition("\n")[0]
+
+
+def _cpu_seconds_of_tree(root: int) -> float:
+    """The CPU time of a process, of its descendants, and of their children that have ended."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = path.read_text().rpartition(")")[2].split()
+            pid = int(path.parent.name)
+            children.setdefault(int(fields[1]), []).append(pid)
+            ticks[pid] = sum(map(int, fields[11:15]))
+    total, waiting = 0, [root]
+    while waiting:
+        pid = waiting.pop()
+        total += ticks.get(pid, 0)
+        waiting += children.pop(pid, [])
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def _session(leader: int) -> list[int]:

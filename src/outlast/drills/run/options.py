@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self, TypedDict, Unpack
 
 from outlast.drills.run.controller import BACKOFF_LIMIT, JobRules
+from outlast.drills.run.launching import WorldSize
 from outlast.drills.run.schedule import EVICTIONS_MAX, EvictionMix
 from outlast.errors import SettingError
 from outlast.interruption.settings import GRACE
@@ -24,6 +25,8 @@ DROPPED = (QUEUE_URL.variable, SINK_URL.variable)
 _SEEDS = 100_000
 _SHARES = ("no_notice", "hostile", "overlap")
 _WORKERS_MAX = 64
+_NODES_MAX = 16
+_RANKS_MAX = 64
 
 
 class DrillKeywords(TypedDict, total=False):
@@ -38,6 +41,8 @@ class DrillKeywords(TypedDict, total=False):
     hostile: float
     overlap: float
     workers: int
+    nodes: int | None
+    ranks: int | None
     expect: Sequence[str]
     key: str | None
     tolerance: float
@@ -58,6 +63,8 @@ class DrillKeywords(TypedDict, total=False):
 class DrillOptions:
     """How to drill a command. If `grace` is None, the setting decides.
 
+    With `nodes` or `ranks`, the command runs on several nodes as one program.
+
     Raises `SettingError` for options that cannot work.
     """
 
@@ -71,6 +78,8 @@ class DrillOptions:
     hostile: float = 0.5
     overlap: float = 0.0
     workers: int = 1
+    nodes: int | None = None
+    ranks: int | None = None
     expect: tuple[str, ...] = ()
     key: str | None = None
     tolerance: float = 0.0
@@ -110,6 +119,7 @@ class DrillOptions:
             )
         self._check_shares_and_durations()
         self._check_numbers()
+        self._check_world()
         for name in self.keep_env:
             if name not in DROPPED:
                 raise _wrong("keep_env", name, f"Expected {' or '.join(DROPPED)}.")
@@ -142,6 +152,33 @@ class DrillOptions:
             raise _wrong("backoff_limit", self.backoff_limit, "Expected a number from 0.")
         if not 0 <= self.tolerance < math.inf:
             raise _wrong("tolerance", self.tolerance, "Expected a number from 0, such as 1e-6.")
+
+    def _check_world(self) -> None:
+        for name, most in (("nodes", _NODES_MAX), ("ranks", _RANKS_MAX)):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= most:
+                raise _wrong(name, value, f"Expected a number from 1 to {most}.")
+        given = "--nodes" if self.nodes is not None else "--ranks"
+        if self.world is not None and self.workers > 1:
+            said = f"It cannot be combined with {given}: workers are independent of each other."
+            raise _wrong("workers", self.workers, said)
+        if self.world is not None and self.overlap > 0:
+            said = f"It cannot be combined with {given}: all nodes end before they restart."
+            raise _wrong("overlap", self.overlap, said)
+
+    @property
+    def world(self) -> WorldSize | None:
+        """The nodes and ranks that run the command as one program; None for independent nodes."""
+        if self.nodes is None and self.ranks is None:
+            return None
+        return WorldSize(nodes=self.nodes or 1, ranks=self.ranks or 1)
+
+    @property
+    def recorded_command(self) -> tuple[str, ...]:
+        """The command by which a recorded baseline is recognized."""
+        world = self.world
+        size = () if world is None else (f"{world.nodes} nodes", f"{world.ranks} ranks")
+        return (*self.command, *size)
 
     def grace_seconds(self, environ: Mapping[str, str] = os.environ) -> float:
         given = None if self.grace is None else self.grace.total_seconds()

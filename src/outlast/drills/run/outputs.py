@@ -19,6 +19,8 @@ _TAIL_BYTES = 16 * 1024
 _LINE_CHARACTERS_MAX = 400
 # Colors and cursor movements are removed; other control characters are shown as escapes.
 _STYLING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# torchrun ends with a long report, after what the program itself has printed about its failure.
+_LAUNCHER_REPORT = re.compile(r"^E\d{4} .* torch/distributed/elastic/", re.MULTILINE)
 
 
 def has_output(log: Path) -> bool:
@@ -28,8 +30,8 @@ def has_output(log: Path) -> bool:
         return False
 
 
-def tail(log: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a log, safe to show."""
+def tail(log: Path, lines: int = TAIL_LINES, *, launched: bool = False) -> str:
+    """The last lines of a log, safe to show; of a launched program, without the launcher's."""
     with contextlib.suppress(OSError), log.open("rb") as file:
         start = max(0, log.stat().st_size - _TAIL_BYTES)
         file.seek(start)
@@ -38,6 +40,8 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
             # A partial line may start in the middle of a secret, which would not be recognized.
             text = text.partition("\n")[2]
         text = redact(_STYLING.sub("", text))
+        if launched:
+            text = _LAUNCHER_REPORT.split(text)[0].strip() or text
         # A progress bar overwrites its line; only its last state is kept.
         kept = [line.rstrip().rpartition("\r")[2] for line in text.split("\n")]
         kept = [line for line in kept if line]

@@ -4,9 +4,12 @@ Times are seconds since the start of the run. Exit codes are as in a shell or a 
 process that died of SIGKILL.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+
+ONLY_IF_SET = {"only_if_set": True}
+"""Marks a field that a report leaves out while it has its default."""
 
 
 class EvictionMoment(StrEnum):
@@ -56,12 +59,24 @@ class JobRunEnd(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NodeExit:
+    """The end of one of several nodes. `was_terminated`: it did not exit on its own."""
+
+    node: int
+    exit_code: int
+    ended_seconds: float
+    output_tail: str
+    was_terminated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """One execution of the command on one node.
+    """One execution of the command on one node, or on several nodes that start and end together.
 
     `sign_seconds` is when it showed its first sign of life, `hears_seconds` when it had a handler
     for SIGTERM; None if that was not observed. `ready_seconds` is when its startup was considered
-    complete. `output_tail` is the end of its output.
+    complete. `output_tail` is the end of its output. `nodes` has the end of each of several nodes;
+    `exit_code` is then that of the evicted node, or of one that failed.
     """
 
     number: int
@@ -77,6 +92,7 @@ class Attempt:
     output_lines: int
     output_tail: str
     eviction: int | None = None
+    nodes: tuple[NodeExit, ...] = field(default=(), metadata=ONLY_IF_SET)
 
     @property
     def seconds(self) -> float:
@@ -92,6 +108,7 @@ class Eviction:
     work that the attempt had done by then. `unfinished_zero` means that it exited with code 0
     before the work was done, `unproven_zero` that it is unknown whether the work was done.
     `writing` lists the files written just before a kill, `torn` those that are now incomplete.
+    `node` is which of several nodes was evicted. `work_was_done` means that they had only to exit.
     """
 
     number: int
@@ -112,11 +129,13 @@ class Eviction:
     unproven_zero: bool = False
     writing: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
+    node: int | None = field(default=None, metadata=ONLY_IF_SET)
+    work_was_done: bool = field(default=False, metadata=ONLY_IF_SET)
 
     @property
     def took_effect(self) -> bool:
         """Whether it interrupted unfinished work. One that came after the work proves nothing."""
-        return self.exit_code != 0 or self.unfinished_zero
+        return (self.exit_code != 0 or self.unfinished_zero) and not self.work_was_done
 
     @property
     def where(self) -> str:

@@ -54,7 +54,7 @@ class PlannedEviction:
 
     `draw` selects one of several victims, and how far into the startup they are evicted;
     `pause_seconds` is the wait after the first sign of a save. `outage_seconds` is how long no
-    replacement is available.
+    replacement is available. `node` is which node of a world to evict.
     """
 
     number: int
@@ -65,6 +65,7 @@ class PlannedEviction:
     draw: float
     pause_seconds: float
     outage_seconds: float = 0.0
+    node: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,6 +138,22 @@ def from_losses(
         for one, loss in zip(planned, chosen, strict=True)
     )
     return Schedule(clock=Clock.WALL, evictions=evictions, needed=len(chosen))
+
+
+def over_nodes(schedule: Schedule, nodes: int, seed: int) -> Schedule:
+    """The same schedule, with one node of a world for each eviction.
+
+    Evictions with and without notice each go round all nodes before a node gets its next one.
+    """
+    rng = random.Random(f"{seed} nodes")
+    rounds = {notice: _rounds(nodes, rng) for notice in (True, False)}
+    evictions = tuple(replace(one, node=next(rounds[one.notice])) for one in schedule.evictions)
+    return replace(schedule, evictions=evictions)
+
+
+def _rounds(nodes: int, rng: random.Random) -> Iterator[int]:
+    while True:
+        yield from rng.sample(range(nodes), nodes)
 
 
 def _kinds(
