@@ -31,6 +31,11 @@ sys.exit(guard.exit_code)
 '"""
 
 
+@pytest.fixture(autouse=True)
+def _notes_of_killed_commands_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
 def sh(script: str, *options: str, env: dict[str, str] | None = None) -> Program:
     """The script below the command, with more time than any stall takes if no option says else."""
     env = {"OUTLAST_GRACE_SECONDS": "600", **(env or {})}

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 
 _NOTICES = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -33,8 +34,16 @@ def _sort_signals(numbers: list[signal.Signals], parent: int) -> None:
     while os.getppid() == parent:
         found = signal.sigtimedwait(numbers, _CHECK_SECONDS)
         if found is not None and found.si_pid == parent:
+            if found.si_signo == signal.SIGTERM and _is_data_loader_worker():
+                # As torch's own handler does: its parent reports workers that a signal killed.
+                os._exit(0)
             # Unblocked in this thread only, which is enough for the signal to act on the process.
             signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
             os.kill(os.getpid(), found.si_signo)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     signal.pause()
+
+
+def _is_data_loader_worker() -> bool:
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and data.get_worker_info() is not None

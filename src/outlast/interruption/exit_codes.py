@@ -1,6 +1,7 @@
 """Choose the exit code. Pure; docs/explanation/exit-codes.md gives the reasons."""
 
 FINISHED = 0
+FAILED = 1
 INTERRUPTED = 75
 KEYBOARD = 130
 

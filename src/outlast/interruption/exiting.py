@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from outlast._base.logs import get_logger
+from outlast.interruption.exit_notes import note_exit_now
 
 log = get_logger(__name__)
 
@@ -89,7 +90,8 @@ class Exit:
         """Run the last callbacks and end this process, regardless of its other threads."""
         try:
             end = time.monotonic() + scheduled_exit.seconds_max
-            called = [self._callback_thread.do(callback) for callback in callbacks]
+            last_acts = (lambda: note_exit_now(scheduled_exit.code), *callbacks)
+            called = [self._callback_thread.do(act) for act in last_acts]
             logged = self._log_thread.do(lambda: log.warning(why))
             for done in (*called, logged):
                 done.wait(max(0.0, end - time.monotonic()))

@@ -157,6 +157,22 @@ class Guard:
             Announcement(source=NoticeSource.PROGRAM, reason=reason, arrived=time.monotonic())
         )
 
+    def announce_peer(self, reason: str, seconds_left: float) -> None:
+        """Send the notice of another rank of this program to every open guard of this process.
+
+        `seconds_left` is what `remaining()` is on that rank: no rank can work longer than the
+        first one that is stopped. Without effect if this guard is closed.
+        """
+        if self._watcher is not None and self._watcher.is_current:
+            self._watcher.announce(
+                Announcement(
+                    source=NoticeSource.PEER,
+                    reason=reason,
+                    arrived=time.monotonic(),
+                    window_seconds=seconds_left + self._settings.reserve_seconds,
+                )
+            )
+
     def on_notice(self, callback: OnNotice) -> OnNotice:
         """Call this with the notice when it arrives, in a thread, in order of registration.
 

@@ -88,6 +88,12 @@ class GuardState:
             cut_off=cut_off,
         )
 
+    def interrupted_codes(self) -> frozenset[int]:
+        """The exit codes by which to recognize that the notice ended this process."""
+        if self.notice is None:
+            return frozenset()
+        return frozenset(self.exit_code(cut_off=cut_off) for cut_off in (False, True))
+
     def scheduled_exit(self) -> ScheduledExit | None:
         """When and how the process exits by itself; None without a notice."""
         if self.notice is None:

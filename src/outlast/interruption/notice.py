@@ -17,6 +17,7 @@ class NoticeSource(StrEnum):
     MAINTENANCE = "maintenance"
     EXPIRY = "expiry"
     PROGRAM = "program"
+    PEER = "peer"
 
     @property
     def is_outside(self) -> bool:

@@ -14,6 +14,7 @@ from outlast._base.settings import (
     read_settings,
     seconds_from_zero,
     setting,
+    text_of,
     whole_number_to,
 )
 from outlast.errors import SettingError
@@ -187,3 +188,16 @@ GUARD_SETTINGS: tuple[Setting[object], ...] = (
     NODE_NAME,
     METADATA_HOST,
 )
+
+NOTES: Setting[str | None] = setting(
+    "",
+    text_of("A folder"),
+    None,
+    variable="OUTLAST_NOTES",
+    default_text="set by `outlast exec`",
+    meaning="Folder in which processes with a guard leave their exit codes for `outlast exec`. For "
+    "internal use.",
+    hint="Leave it unset: `outlast exec` sets it.",
+)
+
+EXEC_SETTINGS: tuple[Setting[object], ...] = (NOTES,)

@@ -1,14 +1,15 @@
 """The thread that receives notices and keeps the deadline, one per process.
 
 It exists while a guard is open. After a notice from outside, it stays until the process ends: a
-program that swallows the interruption still exits with the right code before it is killed. The
-watcher writes nothing, so a kill leaves nothing behind.
+program that swallows the interruption still exits with the right code before it is killed. Below
+`outlast exec`, it notes how the process ends; a kill leaves a note without an exit code.
 """
 
 import atexit
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -18,6 +19,8 @@ from functools import partial
 
 from outlast._base.durations import format_duration
 from outlast._base.logs import get_logger
+from outlast.interruption.exit_codes import FAILED
+from outlast.interruption.exit_notes import begin_note, note_exit_later
 from outlast.interruption.exiting import Exit, ScheduledExit, StandbyThread, exit_by_timer
 from outlast.interruption.expiry import (
     BootExpiry,
@@ -52,6 +55,8 @@ class _WatchedGuard:
 _lock = threading.RLock()
 _current: "Watcher | None" = None
 _hooks_are_set = False
+# Of all notices that guards of this process have received.
+_interrupted_codes: frozenset[int] = frozenset()
 _masks = threading.local()
 
 
@@ -74,9 +79,10 @@ def admit(state: GuardState) -> "Watcher":
         except BaseException:
             watcher.remove(state)
             raise
-    # Logging may hang, so it never happens with the lock held.
+    # Logging and files may hang, so they are never used with the lock held.
     for warning in warnings:
         log.warning(warning)
+    begin_note()
     return watcher
 
 
@@ -134,10 +140,11 @@ class Watcher:
 
     def remove(self, state: GuardState) -> None:
         """Stop watching this guard. A notice from outside stays in effect."""
-        global _current
+        global _current, _interrupted_codes
         with _lock:
             if not self.is_current:
                 return
+            _interrupted_codes |= state.interrupted_codes()
             self._guards = [m for m in self._guards if m.state is not state]
             if not self._guards:
                 self._first_ctrl_c = None
@@ -183,19 +190,25 @@ class Watcher:
         """Have the watcher check its guards again."""
         self._inbox.wake()
 
-    def hold_until_exit(self) -> None:
+    def hold_until_exit(self) -> ScheduledExit | None:
         """Keep the exit code and the deadline while the interpreter shuts down.
 
-        Called by the interpreter before it stops our thread. Does nothing without a notice.
+        Called by the interpreter before it stops our thread. Without a notice, there is no
+        exit, and this does nothing.
         """
         scheduled_exit = self._scheduled_exit()
         if scheduled_exit is None:
-            return
+            return None
         exit_by_timer(scheduled_exit)
         if self._pending_exit or any(guard.state.is_ended_from_outside for guard in self._guards):
             # Fails only if the interpreter is shut down outside the main thread.
             with contextlib.suppress(ValueError):
                 self._inbox.ignore()
+        return scheduled_exit
+
+    def interrupted_codes(self) -> frozenset[int]:
+        """The exit codes after the notices that open guards have received."""
+        return frozenset().union(*(guard.state.interrupted_codes() for guard in self._guards))
 
     def forget_in_child(self) -> None:
         """Undo in a forked child what belongs to its parent; only the parent receives notices."""
@@ -361,9 +374,21 @@ class Watcher:
 
 
 def _hold_until_exit() -> None:
+    scheduled, codes = None, _interrupted_codes
     with _lock:
         if _current is not None:
-            _current.hold_until_exit()
+            scheduled = _current.hold_until_exit()
+            codes |= _current.interrupted_codes()
+    note_exit_later(codes, expected=_expected_code(scheduled, codes))
+
+
+def _expected_code(scheduled: ScheduledExit | None, codes: Collection[int]) -> int | None:
+    """The exit code if this process is ended while the interpreter shuts down; None if unknown."""
+    if hasattr(sys, "last_value"):
+        return FAILED
+    if scheduled is not None:
+        return scheduled.code
+    return max(codes, default=None)
 
 
 def _block_signals() -> None:
@@ -380,8 +405,9 @@ def _unblock_signals() -> None:
 
 
 def _forget_in_child() -> None:
-    global _lock, _current
+    global _lock, _current, _interrupted_codes
     _lock = threading.RLock()
+    _interrupted_codes = frozenset()
     watcher, _current = _current, None
     if watcher is not None:
         watcher.forget_in_child()
@@ -398,6 +424,8 @@ def _log_notice(announcement: Announcement, left: str) -> None:
         log.warning("Host maintenance was announced: requesting a save.", extra=fields)
         return
     what = f"Notice: {announcement.reason}."
+    if announcement.source is NoticeSource.PEER:
+        what = f"Notice from another rank: {announcement.reason.rstrip('.')}."
     if announcement.source is NoticeSource.SIGNAL:
         what = f"Received {announcement.reason}:"
     elif announcement.source is NoticeSource.KEYBOARD:

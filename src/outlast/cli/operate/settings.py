@@ -9,8 +9,9 @@ from outlast._redact import redact
 from outlast.checkpoint.format.keys import load_hashings
 from outlast.checkpoint.settings import RUN_SETTINGS, SaveSettings
 from outlast.cli.printing import Format, console, say_json
-from outlast.interruption.settings import GUARD_SETTINGS, GuardSettings
+from outlast.interruption.settings import EXEC_SETTINGS, GUARD_SETTINGS, GuardSettings
 from outlast.metrics.exporter import METRICS_SETTINGS
+from outlast.ranks.settings import RANKS_SETTINGS
 from outlast.storage.settings import STORAGE_SETTINGS
 from outlast.worker.settings import WORKER_SETTINGS
 
@@ -20,6 +21,8 @@ ALL_SETTINGS: tuple[Setting[object], ...] = (
     *WORKER_SETTINGS,
     *METRICS_SETTINGS,
     *STORAGE_SETTINGS,
+    *RANKS_SETTINGS,
+    *EXEC_SETTINGS,
 )
 
 

@@ -12,6 +12,7 @@ from outlast.supervisor import supervise
 EXAMPLES = """\
   outlast exec -- python train.py
   outlast exec --grace 25s -- sh -c 'python prepare.py && python train.py'
+  outlast exec -- torchrun --nproc-per-node=8 train.py   # exits with 75 if interrupted, not with 1
   outlast exec --distrust-zero -- ./trainer   # it exits 0 on SIGTERM, finished or not
 """
 
@@ -38,7 +39,7 @@ def exec_command(*command: str, grace: str | None = None, distrust_zero: bool = 
     """Run a command as the first process of a container: signals, zombies, grace, exit code.
 
     The command gets its own process group, and signals are forwarded to the entire group. After a
-    notice, the group has the grace period to exit; then it is killed.
+    notice, the command and all its descendants have the grace period to exit; then they are killed.
 
     Parameters
     ----------
