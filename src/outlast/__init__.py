@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from outlast.capacity.planning.plan import plan
     from outlast.capacity.workload.file import Workload
     from outlast.checkpoint.checkpointer import Checkpointer
+    from outlast.checkpoint.state.replicas import replicated
     from outlast.checkpoint.state.values import value
     from outlast.drills.rehearsal import drill
     from outlast.errors import Interrupted, OutlastError, SettingError
@@ -44,6 +45,7 @@ __all__ = [
     "open_sink",
     "plan",
     "publish",
+    "replicated",
     "shield_worker",
     "value",
 ]
@@ -66,6 +68,7 @@ _HOMES = {
     "open_sink": "outlast.results.opening",
     "plan": "outlast.capacity.planning.plan",
     "publish": "outlast.publishing.publish",
+    "replicated": "outlast.checkpoint.state.replicas",
     "shield_worker": "outlast.interruption.children",
     "__version__": "outlast._base.version",
     "value": "outlast.checkpoint.state.values",

@@ -134,6 +134,25 @@ def test_a_kill_shows_as_137(isolation: str, tmp_path: Path) -> None:
     assert log.read_text() == "ready\n"
 
 
+COMPUTES_IN_A_CHILD = """
+import os, time
+if os.fork() == 0:
+    while time.process_time() < 0.3: pass
+    print("ready", flush=True)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_the_cpu_time_of_children_counts(isolation: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", COMPUTES_IN_A_CHILD]
+    with node(command, tmp_path, isolation=isolation) as (one, log):
+        wait_for("ready", log)
+
+        assert one.cpu_seconds() > 0.25
+
+
 @pytest.mark.needs("pid-namespace")
 def test_everything_in_a_namespace_vanishes_even_what_ran_away(tmp_path: Path) -> None:
     with node(["sh", "-c", ESCAPE], tmp_path, isolation="namespace") as (one, log):

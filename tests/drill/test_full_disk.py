@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.journal import CheckpointGivenUp, read_journal
 from outlast.storage import open_store
@@ -71,7 +71,7 @@ def train(
 def steps_that_verify(run: Path) -> list[int]:
     store = open_store(run)
     manifests = [read_manifest(store, name) for name in manifest_names(store)]
-    assert all(verify(store, manifest, lambda _: None) == [] for manifest in manifests)
+    assert all(verify_checkpoint(store, manifest, lambda _: None) == [] for manifest in manifests)
     return [manifest.step for manifest in manifests]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.journal import SaveFailed, read_journal
 from outlast.storage import open_store
@@ -106,7 +106,7 @@ def steps_saved(tmp_path: Path) -> list[int]:
     store = open_store(str(tmp_path / "run"))
     manifests = [read_manifest(store, name) for name in manifest_names(store)]
     for manifest in manifests:
-        assert verify(store, manifest, lambda _: None) == []
+        assert verify_checkpoint(store, manifest, lambda _: None) == []
     return [manifest.step for manifest in manifests]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.journal import FinalDecision, SaveFailed, read_journal
 from outlast.storage import open_store
@@ -53,7 +53,7 @@ def plan_in(tmp_path: Path, **changes: object) -> Plan:
 def assert_all_listed_checkpoints_verify(url: str) -> None:
     store = open_store(url)
     for name in manifest_names(store):
-        assert verify(store, read_manifest(store, name), lambda _: None) == []
+        assert verify_checkpoint(store, read_manifest(store, name), lambda _: None) == []
 
 
 @pytest.mark.parametrize(

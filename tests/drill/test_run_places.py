@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from outlast.checkpoint.format.manifest import order_of
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.storage import open_store
 from tests.patience import PATIENCE_SECONDS
@@ -104,7 +104,7 @@ def test_a_run_is_killed_anywhere_and_ends_bit_identical(
         assert process.returncode in (-number, 75, 0), output
         store = open_store(place)
         for name in manifest_names(store):
-            assert verify(store, read_manifest(store, name), lambda _: None) == []
+            assert verify_checkpoint(store, read_manifest(store, name), lambda _: None) == []
 
     assert finish(place, tmp_path / "result") == undisturbed
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.storage import open_store
 from tests.faults.lives import life
@@ -52,7 +52,7 @@ def _killed_until_done(plan: Plan, chance: random.Random, log: Path) -> int:
         assert code in (0, 137), one.output
         store = open_store(plan.url)
         for name in manifest_names(store):
-            assert verify(store, read_manifest(store, name), lambda _: None) == []
+            assert verify_checkpoint(store, read_manifest(store, name), lambda _: None) == []
         if code == 0:
             return kills
     with life(train, plan, log=log) as last:

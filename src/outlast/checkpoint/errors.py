@@ -61,6 +61,10 @@ class CheckpointsMissing(CheckpointError):
     """The run has saved checkpoints before, but all of them are gone."""
 
 
+class RanksLost(CheckpointError):
+    """The ranks that save a run together cannot reach each other."""
+
+
 class Fenced(CheckpointError):
     """A newer attempt of this run, `newer_attempt`, has started, so this one must stop."""
 

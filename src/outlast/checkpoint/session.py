@@ -1,33 +1,41 @@
 """The checkpoints of one attempt: resume, save when due, save once more before exiting.
 
-Joins the saver, the schedule, the fence and the journal. The loop's thread only stages; everything
-else happens in the background, and its errors are raised at the next `tick`.
+Joins the saver, the schedule, the fence, the journal and the other ranks. The loop's thread only
+stages; everything else happens in the background, and its errors are raised at the next `tick`.
+
+With several ranks, all of them save, stop or raise at one step, on which they agree. Rank 0 decides
+when a save is due, and is the only one with a journal.
 """
 
+import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from outlast._base.logs import get_logger
-from outlast.checkpoint.errors import CheckpointError
+from outlast.checkpoint.errors import CheckpointError, RanksLost
 from outlast.checkpoint.failures import FailureHandler
 from outlast.checkpoint.forks import watch_forks
 from outlast.checkpoint.format.keys import load_hashings, warn_of_open_key_file
 from outlast.checkpoint.growth import GrowthCheck
 from outlast.checkpoint.ranks import current_group
-from outlast.checkpoint.restoring.resume import refill
+from outlast.checkpoint.restoring.resume import StateFiller
 from outlast.checkpoint.runs.catalog import mark_signed
 from outlast.checkpoint.saving.saver import Saver, SaveReport
 from outlast.checkpoint.saving.schedule import EXIT_SECONDS, SaveSchedule
 from outlast.checkpoint.settings import CheckpointOptions, OnError, SaveSettings
 from outlast.checkpoint.starting import StartedAttempt, start_attempt
-from outlast.checkpoint.state.randomness import generators
+from outlast.checkpoint.state.randomness import derive_for_rank, generators
 from outlast.checkpoint.state.step_hashes import hash_of_all
-from outlast.checkpoint.state.tree import Tree, capture
+from outlast.checkpoint.state.tree import capture, check_can_be_filled
 from outlast.errors import OutlastError
+from outlast.interruption.guard import Guard
 from outlast.journal import events
+from outlast.ranks.agreement import Agreement, Order, OrderKind
+from outlast.ranks.collectives import is_collective_failure
+from outlast.ranks.settings import LOST
 from outlast.storage import StorageError, final, open_store
 from outlast.storage.objects.retrying import hurried
 
@@ -36,12 +44,18 @@ log = get_logger(__name__)
 _PROGRESS_SECONDS = 10.0
 _FENCE_SECONDS = 30.0
 _WARM_SECONDS_MAX = 30.0
+# For a rank whose peers are lost: enough to reach a boundary, if it is not stuck.
+_LOST_EXIT_SECONDS = 5.0
+# How long the ranks have to answer when a collective has failed, and how often to look.
+_ANSWER_SECONDS = 10.0
+_ANSWER_CHECK_SECONDS = 0.05
 
 
 class CheckpointSession:
     """Saves a state under a URL and resumes it, within one attempt.
 
-    `final_seconds` is the time that a final save will have. `extras` are saved with the state.
+    `final_seconds` is the time that a final save will have. `extras` are saved with the state. With
+    several ranks, the `guard` hears of the notices of the others, and they of its own.
     """
 
     def __init__(
@@ -52,7 +66,14 @@ class CheckpointSession:
         *,
         final_seconds: float = math.inf,
         extras: Mapping[str, object] | None = None,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard
+        self._agreement: Agreement | None = None
+        self._held_error: BaseException | None = None
+        self._raised_error: BaseException | None = None
+        self._filler: StateFiller | None = None
+        self._final_bytes = 0
         self._group = current_group()
         self._settings = SaveSettings.read(options)
         self._may_pickle = frozenset(
@@ -67,7 +88,6 @@ class CheckpointSession:
             "random": generators(),
             **(extras or {}),
         }
-        self._fresh: Tree | None = None
         self._growth: GrowthCheck | None = None
         self._saver: Saver | None = None
         self._started: StartedAttempt | None = None
@@ -94,6 +114,23 @@ class CheckpointSession:
         return self._store.url
 
     @property
+    def rank(self) -> int:
+        """Which of several ranks this process is; 0 for a single one."""
+        return self._group.rank if self._group is not None else 0
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether several ranks save this run together."""
+        return self._group is not None
+
+    @property
+    def is_recut(self) -> bool:
+        """Whether another number of ranks had saved the state that was resumed."""
+        started = self._started
+        found = started.resumption if started is not None else None
+        return found is not None and found.is_recut
+
+    @property
     def saver(self) -> Saver:
         """The saver. Raises in a forked child, and before `resume`."""
         self.refuse_in_child()
@@ -106,21 +143,35 @@ class CheckpointSession:
         if self._saver is not None:
             raise RuntimeError("This checkpointer has already resumed.")
         # An unsupported state should be reported now, not after an hour of work.
-        self._fresh = fresh = capture(self._state, may_pickle=self._may_pickle).without_arrays()
+        check_can_be_filled(self._state["state"])
+        fresh = capture(self._state, may_pickle=self._may_pickle).without_arrays()
         self._growth = GrowthCheck(
             fresh,
             self._may_pickle,
             raises=self._settings.on_error is OnError.RAISE,
             alarm=self._raise_alarm,
         )
-        started = start_attempt(
+        self._filler = StateFiller(
             self._store,
             self._state,
             fresh=fresh,
             may_pickle=self._may_pickle,
             compares=self._settings.compare_restored,
+            rank=self.rank,
+            size=self._group.size if self._group is not None else 1,
+            is_elastic=self._settings.elastic,
         )
+        self._agree()
+        try:
+            started = start_attempt(self._store, self._filler, self._group)
+        except BaseException as error:
+            # They may wait for this rank, or raise by themselves.
+            self.report_failure(error)
+            self._leave_group()
+            raise
         self._started, self.attempt = started, started.attempt
+        if self.is_recut:
+            self._continue_recut(started)
         self._begin(started)
         self.saver.discard(started.outdated)
         return self._schedule.saved_step
@@ -135,20 +186,47 @@ class CheckpointSession:
         `since` is the fingerprint of what was restored.
         """
         started = self._started
-        if started is None or started.resumption is None or self._fresh is None:
+        if started is None or started.resumption is None or self._filler is None:
             raise RuntimeError("There is nothing to undo: this attempt resumed from no checkpoint.")
         if self.fingerprint() != since or self._may_pickle:
-            refill(
-                self._store,
-                started.resumption.manifest,
-                self._state,
-                fresh=self._fresh,
-                may_pickle=self._may_pickle,
-                compares=self._settings.compare_restored,
-            )
+            self._filler.fill(started.resumption.manifest)
 
-    def tick(self, step: int) -> None:
-        """See `Checkpointer.tick`."""
+    def tick(self, step: int) -> Order | None:
+        """See `Checkpointer.tick`. Returns the order to stop at this step, if the ranks agreed."""
+        if self._agreement is None:
+            self._tick(step)
+            return None
+        order = self._agreement.boundary(step)
+        if order is None:
+            with self._raised_together():
+                self._tick(step)
+            return None
+        return self._obey(order, step)
+
+    def call_save(self, step: int) -> None:
+        """Save now or, with several ranks, at the next step that all of them can still reach."""
+        if self._agreement is None:
+            self.save(step)
+        else:
+            self._agreement.call_save()
+
+    def save(self, step: int) -> None:
+        """See `Checkpointer.save`. With several ranks, all of them save the same step."""
+        saver = self.saver
+        try:
+            with self._failures.handled(self._saved_step):
+                saver.wait()
+        except BaseException as error:
+            saver.skip(error)
+            raise
+        self._schedule.start(step, now=time.monotonic())
+        with self._failures.handled(self._saved_step):
+            saver.save(step)
+        self._is_warm = True
+        self._schedule.staged(now=time.monotonic())
+        self._plan_next()
+
+    def _tick(self, step: int) -> None:
         self._step = step
         if step < self._due_step and not self._alarm and time.monotonic() < self._due_at:
             return
@@ -158,34 +236,26 @@ class CheckpointSession:
         if saver.busy and not self._schedule.is_exact:
             return
         is_due = self._schedule.is_due(step, now=now)
-        if is_due and not self._schedule.is_exact and saver.is_warming:
+        if is_due and not self._schedule.is_exact:
+            if self.rank > 0:
+                is_due = False
             # Better to save a little later than to wait for memory; but not much later.
-            if now < self._schedule.next_due()[1] + _WARM_SECONDS_MAX:
+            elif saver.is_warming and now < self._schedule.next_due()[1] + _WARM_SECONDS_MAX:
                 return
         if saver.busy and not is_due:
             return
         self._alarm = False
         with self._failures.handled(self._saved_step):
             saver.wait()
-        if is_due:
+        if is_due and self._schedule.is_exact:
             self.save(step)
+        elif is_due:
+            self.call_save(step)
         elif step > self._schedule.saved_step and not self._is_warm:
             # By now the optimizer has created its moments: get memory before the first save.
             self._is_warm = True
             saver.warm_up()
         self._note_progress(step)
-
-    def save(self, step: int) -> None:
-        """See `Checkpointer.save`."""
-        saver = self.saver
-        with self._failures.handled(self._saved_step):
-            saver.wait()
-        self._schedule.start(step, now=time.monotonic())
-        with self._failures.handled(self._saved_step):
-            saver.save(step)
-        self._is_warm = True
-        self._schedule.staged(now=time.monotonic())
-        self._plan_next()
 
     def wait(self) -> None:
         """See `Checkpointer.wait`."""
@@ -193,19 +263,26 @@ class CheckpointSession:
             self.saver.wait_durable()
 
     def final_save(
-        self, step: int, remaining: Callable[[], float], *, at_boundary: bool = True
+        self,
+        step: int,
+        remaining: Callable[[], float],
+        *,
+        at_boundary: bool = True,
+        is_agreed: bool = False,
     ) -> events.FinalChoice:
         """See `Checkpointer.final_save`.
 
         Within a step (not `at_boundary`) the state is inconsistent, and only a state that is
-        already staged can be saved.
+        already staged can be saved. `is_agreed`: all ranks save this step.
         """
         with hurried():
             saver = self.saver
             saver.hurry(lambda: final(remaining()))
             staged_step = saver.pending_step
             self._contain(saver.wait, remaining)
-            choice = self._decide(step, remaining(), staged_step, at_boundary=at_boundary)
+            choice = self._decide(
+                step, remaining(), staged_step, at_boundary=at_boundary, is_agreed=is_agreed
+            )
             if choice is events.FinalChoice.FULL:
                 self._schedule.start(step, now=time.monotonic())
                 self._contain(lambda _: saver.save(step), remaining)
@@ -213,15 +290,46 @@ class CheckpointSession:
             return choice
 
     def record(self, event: events.Event) -> None:
-        """Write an event to the journal of this attempt."""
-        if self._started is not None:
+        """Write an event to the journal of this attempt, if this process has it."""
+        if self._started is not None and self._started.journal is not None:
             self._started.journal.record(event)
+
+    def report_failure(self, error: BaseException) -> None:
+        """Let the other ranks know that this one has failed, so that they do not wait for it."""
+        if self._agreement is not None and error is not self._raised_error:
+            self._agreement.call_lost(f"rank {self.rank} failed: {type(error).__name__}: {error}")
+
+    def is_ended_by_peers(self, error: BaseException) -> bool:
+        """Whether an error comes from another rank that is gone, not from this one.
+
+        A collective fails as soon as a rank in it dies. So all ranks are asked for an answer, and
+        the guard gets a notice if one does not give any.
+        """
+        agreement, guard = self._agreement, self._guard
+        may_be = isinstance(error, RanksLost) or is_collective_failure(error)
+        if agreement is None or guard is None or not may_be:
+            return False
+        agreement.call_stop("a collective failed", guard.budget_seconds)
+        give_up_at = time.monotonic() + max(_ANSWER_SECONDS, guard.budget_seconds / 6)
+        while not guard.wait(_ANSWER_CHECK_SECONDS):
+            order = agreement.boundary(self._step)
+            if order is not None and not order.is_full:
+                guard.announce_peer(order.reason, _LOST_EXIT_SECONDS)
+            elif time.monotonic() >= give_up_at:
+                return False
+        return True
 
     def close(self, seconds_left: float = math.inf) -> None:
         """See `Checkpointer.close`."""
         if self._saver is None or self.is_forked:
             return
-        saver, self._saver = self._saver, None
+        try:
+            self._close(self._saver, seconds_left)
+        finally:
+            self._leave_group()
+
+    def _close(self, saver: Saver, seconds_left: float) -> None:
+        self._saver = None
         if self._growth is not None:
             self._growth.log_pending()
         try:
@@ -232,11 +340,11 @@ class CheckpointSession:
                 finally:
                     saver.close()
         finally:
-            if self._started is not None:
-                if math.isinf(seconds_left):
-                    self._started.journal.close()
-                else:
-                    self._started.journal.close(limits=final(seconds_left))
+            journal = self._started.journal if self._started is not None else None
+            if journal is not None and math.isinf(seconds_left):
+                journal.close()
+            elif journal is not None:
+                journal.close(limits=final(seconds_left))
 
     def refuse_in_child(self) -> None:
         """Raise `CheckpointError` in a child forked from the process that resumed."""
@@ -252,6 +360,84 @@ class CheckpointSession:
         """In a forked child: make the next `tick` look closely, and refuse."""
         self.is_forked = self._alarm = True
 
+    def _agree(self) -> None:
+        """Start to hear the other ranks, if there are any."""
+        if self._group is None:
+            return
+        guard = self._guard
+        self._agreement = agreement = Agreement(
+            self._group.world,
+            self._group.channel,
+            seconds_left=guard.remaining if guard is not None else lambda: math.inf,
+            seconds_needed=lambda: self._schedule.needed_seconds(self._final_bytes),
+            on_stop_call=guard.announce_peer if guard is not None else lambda *_: None,
+            on_lost=self._lose_peers,
+            lost_seconds=LOST.read().value,
+        )
+        agreement.start()
+        if guard is not None:
+            guard.on_notice(lambda notice: agreement.call_stop(notice.reason, guard.remaining()))
+
+    def _continue_recut(self, started: StartedAttempt) -> None:
+        """Continue what another number of ranks has saved."""
+        assert started.resumption is not None, "Only what was resumed is divided again."
+        manifest = started.resumption.manifest
+        if self.rank >= manifest.world_size:
+            derive_for_rank(self.rank, manifest.step)
+        log.warning(
+            "Step %d was saved by %d ranks and is continued by %d. The arrays that the ranks share "
+            "are exact, but the results will not be bit-identical to those of an uninterrupted "
+            "run.",
+            manifest.step,
+            manifest.world_size,
+            self._group.size if self._group is not None else 1,
+        )
+
+    def _lose_peers(self, reason: str) -> None:
+        """Exit soon: a rank is gone, and this one may wait for it, in a collective for example."""
+        if self._guard is not None:
+            self._guard.announce_peer(reason, _LOST_EXIT_SECONDS)
+        elif self._group is not None:
+            self._group.close()
+
+    def _obey(self, order: Order, step: int) -> Order | None:
+        match order.kind:
+            case OrderKind.SAVE:
+                with self._raised_together():
+                    self.save(step)
+                return None
+            case OrderKind.RAISE:
+                self._raised_error = self._held_error or CheckpointError(
+                    f"Rank {order.rank} cannot continue: {order.reason}"
+                )
+                raise self._raised_error
+            case OrderKind.STOP if self._guard is None:
+                raise CheckpointError(f"The ranks stopped: {order.reason}")
+        return order
+
+    @contextlib.contextmanager
+    def _raised_together(self) -> Iterator[None]:
+        """Hold an error back until all ranks raise one at the same step.
+
+        A rank that raises alone would leave the others waiting for it.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self._agreement is None or self.is_forked:
+                raise
+            if self._held_error is None:
+                self._held_error = error
+                # The others may save once more before all raise, and must not wait for this rank.
+                self.saver.skip(error)
+                self._agreement.call_raise(str(error))
+
+    def _leave_group(self) -> None:
+        if self._agreement is not None:
+            self._agreement.close()
+        if self._group is not None:
+            self._group.close()
+
     def _begin(self, started: StartedAttempt) -> None:
         found, history = started.resumption, started.history
         self._schedule.use_history(history.observed, history.costs, history.bytes_last)
@@ -263,19 +449,22 @@ class CheckpointSession:
             memory_bytes_max=self._settings.memory_bytes_max,
             may_pickle=self._may_pickle,
             run_id=mark_signed(self._store) if load_hashings() else None,
-            group=self._group,
+            group=self._group.connect() if self._group is not None else None,
+            world_id=started.world_id,
             after_commit=self._after_commit,
             after_failure=self._raise_alarm,
             after_giving_up=self._record_given_up,
         )
         if found is not None:
-            self._saver.start_from(found.manifest)
+            self._saver.start_from(found.manifest, found.chunks)
             self.durable_at = found.manifest.created.timestamp()
         self._fence_at = time.monotonic()
         self._schedule.begin(found.manifest.step if found else 0, now=self._fence_at)
         watch_forks(self)
         # Touching the memory of a large state takes seconds, which no save should wait for.
         self._saver.warm_up()
+        if self._group is not None:
+            self._final_bytes = self._saver.size_now()
         self._plan_next()
 
     def _saved_step(self) -> int:
@@ -296,20 +485,28 @@ class CheckpointSession:
         if now >= self._progress_at + _PROGRESS_SECONDS:
             self._progress_at = now
             self.record(events.Progress(at=events.utc_now(), step=step))
-        if now >= self._fence_at + _FENCE_SECONDS:
+        if now >= self._fence_at + _FENCE_SECONDS and self.rank == 0:
             self._fence_at = now
             self.saver.look_for_newer()
         self._plan_next()
 
     def _decide(
-        self, step: int, left: float, staged_step: int | None, *, at_boundary: bool
+        self,
+        step: int,
+        left: float,
+        staged_step: int | None,
+        *,
+        at_boundary: bool,
+        is_agreed: bool,
     ) -> events.FinalChoice:
         """Choose what to save in the time that is left, and record why."""
         saver = self.saver
         size = saver.size_now()
         needed = self._schedule.needed_seconds(size)
         is_newer = at_boundary and step > saver.committed_step
-        if not saver.busy and is_newer and needed <= left:
+        is_guarded_group = self._group is not None and self._guard is not None
+        fits = is_agreed if is_guarded_group else needed <= left
+        if not saver.busy and is_newer and fits:
             choice = events.FinalChoice.FULL
         elif staged_step is not None and saver.committed_step == staged_step:
             choice = events.FinalChoice.STAGED
@@ -348,6 +545,7 @@ class CheckpointSession:
         """In the writer thread: record what the save took."""
         manifest = report.manifest
         self.durable_at = manifest.created.timestamp()
+        self._final_bytes = manifest.size_bytes
         cost = self._schedule.commit(
             stall_seconds=report.stall_seconds,
             durable_seconds=report.durable_seconds,
@@ -361,8 +559,8 @@ class CheckpointSession:
                 step=manifest.step,
                 stall_seconds=report.stall_seconds,
                 seconds=report.durable_seconds,
-                bytes_total=manifest.size_bytes,
-                bytes_new=manifest.new_bytes,
+                bytes_total=report.size_bytes,
+                bytes_new=report.new_bytes,
                 slow_seconds=cost.slow_seconds,
                 final=report.final,
             )

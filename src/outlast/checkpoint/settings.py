@@ -141,6 +141,16 @@ class CheckpointOptions(TypedDict, total=False):
             hint="Use 1 or 0. With 0, errors in load_state_dict go unnoticed.",
         ),
     ]
+    elastic: Annotated[
+        bool | None,
+        setting(
+            "elastic",
+            flag,
+            False,
+            meaning="Resume with another number of ranks, without the same bits.",
+            hint="Give 1 or 0.",
+        ),
+    ]
     floor_seconds: Annotated[
         float | None,
         setting(
@@ -209,6 +219,7 @@ class SaveSettings:
     on_error: OnError
     memory_bytes_max: int | None
     compare_restored: bool
+    elastic: bool
 
     @classmethod
     def read(cls, given: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Self:
@@ -225,6 +236,7 @@ class SaveSettings:
             on_error=values["on_error"],
             memory_bytes_max=values["memory_bytes_max"],
             compare_restored=values["compare_restored"],
+            elastic=values["elastic"],
         )
 
 

@@ -1,21 +1,25 @@
 """Start an attempt: claim its number, learn from earlier attempts, and restore the state.
 
+Several ranks are one attempt, which rank 0 claims. All of them resume from one checkpoint or none.
 If killed: the number stays taken, and the next attempt starts in the same way.
 """
 
+import contextlib
 import os
 import socket
-from collections.abc import Collection
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from outlast._base.logs import get_logger
-from outlast.checkpoint.errors import CheckpointsMissing
+from outlast.checkpoint.errors import CheckpointError, CheckpointsMissing
 from outlast.checkpoint.format.manifest import MANIFESTS, PACKS, attempt_of_pack
-from outlast.checkpoint.restoring.resume import Resumption, resume_newest
+from outlast.checkpoint.ranks import START_SECONDS_MAX, RankGroup
+from outlast.checkpoint.restoring.group_resume import resume_together
+from outlast.checkpoint.restoring.resume import Resumption, StateFiller, resume_newest
 from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import has_committed, refuse_without_key
 from outlast.checkpoint.runs.history import History, read_history
-from outlast.checkpoint.state.tree import Tree
 from outlast.errors import OutlastError
 from outlast.journal import events
 from outlast.journal.writer import JournalWriter
@@ -31,40 +35,53 @@ _LISTINGS = 3
 class StartedAttempt:
     """An attempt that has claimed its number. `resumption` is None at step 0.
 
-    `history` has the statistics of earlier attempts; `outdated` names attempt files to delete.
+    `history` has the statistics of earlier attempts; `outdated` names attempt files to delete. Only
+    rank 0 has a journal. `world_id` is the same on all ranks, and on no others.
     """
 
     attempt: int
-    journal: JournalWriter
+    journal: JournalWriter | None
     history: History
     resumption: Resumption | None
     outdated: list[str]
+    world_id: str = ""
 
 
 def start_attempt(
-    store: Store,
-    state: object,
-    *,
-    fresh: Tree,
-    may_pickle: Collection[str],
-    compares: bool,
+    store: Store, filler: StateFiller, group: RankGroup | None = None
 ) -> StartedAttempt:
     """Claim the next attempt and fill the state from the newest checkpoint that verifies."""
+    if group is None:
+        return _start(store, lambda history: _resume(store, filler, has_saved=history.has_saved))
+    if group.rank == 0:
+        return _lead(store, filler, group)
+    return _follow(store, filler, group)
+
+
+def _start(
+    store: Store,
+    resume: Callable[[History], Resumption | None],
+    on_claim: Callable[[int], str] = lambda _: "",
+    world_size: int = 1,
+) -> StartedAttempt:
     refuse_without_key(store)
     listed = fence.numbers(store)
     newest = max(listed, default=0)
     facts, history = _learn(store, newest)
     attempt = fence.claim(store, after=newest, facts=facts)
+    world_id = on_claim(attempt)
     journal = JournalWriter(store, attempt)
     journal.record(
         events.AttemptStarted(
-            at=events.utc_now(), attempt=attempt, host=socket.gethostname(), pid=os.getpid()
+            at=events.utc_now(),
+            attempt=attempt,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            world_size=world_size,
         )
     )
     try:
-        resumption = _resume(
-            store, state, fresh, may_pickle, compares=compares, has_saved=history.has_saved
-        )
+        resumption = resume(history)
     except BaseException as error:
         what = f"{type(error).__name__}: {error}"
         journal.record(events.AttemptFailed(at=events.utc_now(), step=0, error=what))
@@ -78,6 +95,48 @@ def start_attempt(
         history=history,
         resumption=resumption,
         outdated=fence.outdated(listed),
+        world_id=world_id,
+    )
+
+
+def _lead(store: Store, filler: StateFiller, group: RankGroup) -> StartedAttempt:
+    """Start as rank 0. What goes wrong before the others are asked for anything, they hear too."""
+
+    def on_claim(attempt: int) -> str:
+        world_id = uuid.uuid4().hex
+        group.publish("start", {"attempt": attempt, "world_id": world_id})
+        return world_id
+
+    def resume(history: History) -> Resumption | None:
+        return resume_together(
+            store,
+            filler,
+            group,
+            check_empty=lambda: _check_empty(store, has_saved=history.has_saved),
+        )
+
+    try:
+        return _start(store, resume, on_claim, world_size=group.size)
+    except Exception as error:
+        # Published under a key that already has a value, it changes nothing.
+        with contextlib.suppress(CheckpointError):
+            group.claim("start", {"error": str(error)})
+        raise
+
+
+def _follow(store: Store, filler: StateFiller, group: RankGroup) -> StartedAttempt:
+    """Start as any other rank."""
+    started = group.read("start", START_SECONDS_MAX)
+    if "error" in started:
+        raise CheckpointError(f"Rank 0 could not start: {started['error']}")
+    refuse_without_key(store)
+    return StartedAttempt(
+        attempt=started["attempt"],
+        journal=None,
+        history=History(),
+        resumption=resume_together(store, filler, group),
+        outdated=[],
+        world_id=started["world_id"],
     )
 
 
@@ -94,22 +153,22 @@ def _learn(store: Store, newest: int) -> tuple[dict[str, object], History]:
     return settled.to_facts(), history
 
 
-def _resume(
-    store: Store,
-    state: object,
-    fresh: Tree,
-    may_pickle: Collection[str],
-    *,
-    compares: bool,
-    has_saved: bool,
-) -> Resumption | None:
+def _resume(store: Store, filler: StateFiller, *, has_saved: bool) -> Resumption | None:
     for _ in range(_LISTINGS):
-        found = resume_newest(store, state, fresh=fresh, may_pickle=may_pickle, compares=compares)
+        found = resume_newest(store, filler)
         if found is not None:
             return found
         if not (has_saved or has_committed(store)):
-            _warn_of_orphans(store)
-            return None
+            break
+    _check_empty(store, has_saved=has_saved)
+    return None
+
+
+def _check_empty(store: Store, *, has_saved: bool) -> None:
+    """Raise `CheckpointsMissing` if a run without checkpoints has had some."""
+    if not (has_saved or has_committed(store)):
+        _warn_of_orphans(store)
+        return
     attempts, packs = (len(store.list(folder)) for folder in ("attempts/", PACKS))
     raise CheckpointsMissing(
         f"The run in {store.url} has saved checkpoints before, but {MANIFESTS} is empty. "

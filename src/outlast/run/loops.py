@@ -21,7 +21,8 @@ class _OnStep(Protocol):
 class TrainingLoops:
     """Drives the loops of one run. `progress` is saved with the position.
 
-    `leave` saves what it can and raises; its argument says whether the state is consistent.
+    `leave` saves what it can and raises. Its first argument says whether the state is consistent,
+    the second whether all ranks save this step.
     `on_step` is called after each step.
     """
 
@@ -32,7 +33,7 @@ class TrainingLoops:
         position: Position,
         progress: dict[str, Any],
         *,
-        leave: Callable[[bool], NoReturn],
+        leave: Callable[[bool, bool], NoReturn],
         on_step: _OnStep,
     ) -> None:
         self._session = session
@@ -109,14 +110,19 @@ class TrainingLoops:
     def check(self) -> None:
         """See `Run.check`."""
         if self._guard.interrupted:
-            self._leave(not self.in_step)
+            # With several ranks, the others are somewhere else.
+            self._leave(not self.in_step and not self._session.has_ranks, False)
 
     def save(self) -> None:
         """See `Run.save`."""
         if self.in_step:
             self._save_wanted = True
         else:
-            self._session.save(self.done)
+            self._session.call_save(self.done)
+
+    def restart_pass(self) -> None:
+        """Start the current epoch again: other ranks had saved the position in it."""
+        self._position.restart_pass()
 
     def end_what_was_left(self) -> None:
         """Count the step, or the epoch, in which a loop was left with `break`."""
@@ -143,8 +149,7 @@ class TrainingLoops:
             )
         if epochs.is_used or not self._is_left_to_do("epochs", passes):
             return iter(())
-        if self._guard.interrupted:
-            self._leave(True)
+        self._exit_before_loop()
         has_stepped = not self._has_just_resumed
         return self._position.batches(loader, passes, has_stepped=has_stepped)
 
@@ -204,15 +209,25 @@ class TrainingLoops:
         self.done += 1
         self._on_step(self.done, batch=batch)
 
+    def _exit_before_loop(self) -> None:
+        """Exit if a notice has arrived. For several ranks, this is the boundary before a step."""
+        if self._session.has_ranks:
+            self._boundary()
+        elif self._guard.interrupted:
+            self._leave(True, False)
+
     def _boundary(self, *, may_exit: bool = True) -> None:
         """Between two steps: exit after a notice, or save if due."""
-        if self._guard.interrupted and may_exit:
-            self._leave(True)
+        is_alone = not self._session.has_ranks
+        if is_alone and may_exit and self._guard.interrupted:
+            self._leave(True, False)
         if self._save_wanted or self._guard.save_requested:
             self._save_wanted = False
             self._guard.save_started()
-            self._session.save(self.done)
-        self._session.tick(self.done)
+            self._session.call_save(self.done)
+        order = self._session.tick(self.done)
+        if order is not None and may_exit:
+            self._leave(True, order.is_full)
 
     @contextmanager
     def _epoch_loop(self) -> Iterator[None]:

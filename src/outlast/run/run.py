@@ -50,6 +50,10 @@ class Run:
     that is forked inside the block may exit from it, which does not affect the run, but it cannot
     continue the loop.
 
+    With torch.distributed or jax.distributed, every rank opens the run with the same URL, after the
+    process group is initialized. The ranks save, stop and resume at the same step. `elastic=True`
+    resumes with another number of ranks, without the same bits.
+
     Raises `StateMismatch` or `NothingVerifies` on entry, `Interrupted` from the loop after a
     notice, and `Fenced` once a newer attempt of the same run has started.
     """
@@ -73,6 +77,7 @@ class Run:
             options,
             final_seconds=self._guard.budget_seconds,
             extras={"position": position, "progress": self._progress},
+            guard=self._guard,
         )
         self._loops = TrainingLoops(
             self._session,
@@ -91,16 +96,20 @@ class Run:
         try:
             self._loops.done = self._loops.resumed_at = self._session.resume()
             if path := os.environ.get(VARIABLE):
+                path = f"{path}.{self._session.rank}" if self._session.rank else path
                 self._step_hashes = StepHashes(path, self._parts, may_pickle=self._may_pickle)
                 self._step_hashes.note(self.step, always=True)
         except BaseException:
             self._guard.__exit__(None, None, None)
             raise
+        if self._session.is_recut:
+            self._loops.restart_pass()
         if self.step:
             log.info("Resumed at step %d in attempt %d.", self.step, self._session.attempt)
-        host = METADATA_HOST.read().value or google_metadata_host()
-        warn_if_far(self._session.url, metadata_host=host)
-        self._exporter.__enter__()
+        if self._session.rank == 0:
+            host = METADATA_HOST.read().value or google_metadata_host()
+            warn_if_far(self._session.url, metadata_host=host)
+            self._exporter.__enter__()
         return self
 
     def __exit__(
@@ -115,12 +124,12 @@ class Run:
             return
         try:
             if error is None:
-                self._finish()
-                self._session.close(self._guard.remaining())
+                self._end()
             else:
                 self._fail(error)
         finally:
-            self._exporter.__exit__(kind, error, trace)
+            if self._session.rank == 0:
+                self._exporter.__exit__(kind, error, trace)
             if self._step_hashes is not None:
                 self._step_hashes.close()
             self._guard.__exit__(kind, error, trace)
@@ -168,8 +177,10 @@ class Run:
         """Yield the remaining batches of all epochs, in the order of an uninterrupted run.
 
         Accepts a torch `DataLoader`, a loader with `state_dict` and `load_state_dict`, or any
-        iterable. Restores the random generators and counters that the loader shuffles with. Inside
-        `Run.epochs`, goes over the loader once per epoch. `accumulate` works as in `steps`.
+        iterable. Restores the random generators and counters that the loader shuffles with. Calls
+        `set_epoch` of samplers that have it, unless the program does, and shields the loader's
+        worker processes from signals. Inside `Run.epochs`, goes over the loader once per epoch.
+        `accumulate` works as in `steps`.
 
         Raises `StateMismatch` if the loader returns a different order after a resume, and
         `UnsupportedState` if it draws from `random.SystemRandom` or keeps a running iterator.
@@ -217,12 +228,14 @@ class Run:
         if self._step_hashes is not None:
             self._step_hashes.note(step, batch=batch)
 
-    def _exit(self, at_boundary: bool) -> NoReturn:
-        self._stop(at_boundary=at_boundary)
+    def _exit(self, at_boundary: bool, is_agreed: bool) -> NoReturn:
+        self._stop(at_boundary=at_boundary, is_agreed=is_agreed)
         raise Interrupted(self._guard.exit_code)
 
-    def _stop(self, *, at_boundary: bool) -> None:
+    def _stop(self, *, at_boundary: bool, is_agreed: bool = False) -> None:
         """Save what is possible in the time that is left, and record the end of this attempt."""
+        # Another rank's notice is announced before its order arrives, but by another thread.
+        self._guard.wait()
         notice = self._guard.notice
         assert notice is not None, "Only a notice ends the loop early."
         remaining = self._guard.remaining
@@ -234,13 +247,23 @@ class Run:
                 seconds_left=remaining(),
             )
         )
-        self._session.final_save(self.step, remaining, at_boundary=at_boundary)
+        self._session.final_save(self.step, remaining, at_boundary=at_boundary, is_agreed=is_agreed)
         code = self._guard.exit_code
         now = events.utc_now()
         self._session.record(
             events.AttemptInterrupted(at=now, step=self.step, reason=notice.reason)
         )
         self._session.record(events.AttemptExited(at=now, exit_code=code, step=self.step))
+
+    def _end(self) -> None:
+        """Record that the run is finished, and close it."""
+        try:
+            self._finish()
+        except OutlastError as error:
+            if self._session.has_ranks:
+                self._fail(error)
+            raise
+        self._session.close(self._guard.remaining())
 
     def _finish(self) -> None:
         self._loops.end_what_was_left()
@@ -254,18 +277,26 @@ class Run:
 
     def _fail(self, error: BaseException) -> None:
         """Close after an error, which no other error may hide."""
+        is_ended_by_peers = False
         if not isinstance(error, Interrupted):
             if claims_success(error):
                 self._guard.catch_up()
             if claims_success(error) and self._guard.notice is not None:
                 # A framework, or the program, has exited because of the notice.
-                self._stop(at_boundary=not self._loops.in_step)
+                is_alone = not self._session.has_ranks
+                self._stop(at_boundary=is_alone and not self._loops.in_step)
+            elif is_ended_by_peers := self._session.is_ended_by_peers(error):
+                log.warning("A collective failed because the other ranks are gone: %s", error)
+                self._stop(at_boundary=False)
             else:
                 self._session.record(self._failure(error))
+                self._session.report_failure(error)
         try:
             self._session.close(self._guard.remaining())
         except OutlastError as other:
             log.warning("Could not close the run properly: %s", other)
+        if is_ended_by_peers:
+            raise Interrupted(self._guard.exit_code) from error
 
     def _failure(self, error: BaseException) -> events.Event:
         now = events.utc_now()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from outlast.checkpoint.checkpointer import Checkpointer
-from outlast.checkpoint.format.manifest import digest_of
+from outlast.checkpoint.format.envelope import digest_of
 from outlast.checkpoint.runs.catalog import manifest_names
 from outlast.storage import open_store
 from outlast.storage.memory import MemoryStore
@@ -149,6 +149,13 @@ def nested(levels: int) -> object:
     inner: object = 1
     for _ in range(levels):
         inner = {"l": [inner]}
+    return inner
+
+
+def deep_tuple(levels: int) -> object:
+    inner: object = 1
+    for _ in range(levels):
+        inner = {"t": [inner]}
     return inner
 
 
@@ -390,6 +397,21 @@ CHANGES: dict[str, Change] = {
     "node scalar object": node({"n": ["|O", "AAAAAAAAAAA="]}),
     "node scalar unknown": node({"n": ["nonsense", "AAAA"]}),
     "node pickle number": node({"p": 5}),
+    "node pytree text": node({"j": "abc"}),
+    "node pytree short": node({"j": ["C", None]}),
+    "node pytree without a name": node({"j": [5, None, []]}),
+    "node pytree of bare children": node({"jo": ["C", None, [1]]}),
+    "node pytree with a list as key": node({"j": ["C", None, [[["a"], 1]]]}),
+    "node pytree with a bool as key": node({"j": ["C", None, [[True, 1]]]}),
+    "node pytree with an array as static": node({"j": ["C", {"a": 0}, []]}),
+    "node pytree with a list as static": node({"j": ["C", {"l": []}, []]}),
+    "node pytree with a list in its static": node({"j": ["C", {"t": [{"l": []}]}, []]}),
+    "node constant of an array": node({"k": {"t": [{"a": 0}]}}),
+    "node constant of a reference": node({"k": {"r": 0}}),
+    "node constant nested deeply": node({"k": deep_tuple(250)}),
+    "node set of constants": node({"s": [{"k": None}]}),
+    "trait key a number": node({"y": [{"key": 5}, {"l": []}]}),
+    "trait weak a number": node({"y": [{"weak": 1}, {"l": []}]}),
 }
 
 _DEEP = b"[" * 100_000 + b"]" * 100_000

@@ -5,6 +5,9 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from outlast.checkpoint.checkpointer import Checkpointer
+from outlast.checkpoint.format.manifest import CheckpointManifest
+from outlast.checkpoint.runs.catalog import read_manifest
+from outlast.storage import Store
 
 NEVER = 10**9
 _numbers = itertools.count()
@@ -26,3 +29,10 @@ def resumed(url: str, state: MutableMapping[str, Any], **options: Any) -> int:
     """Fill a state, and return the step."""
     with Checkpointer(url, state, every_steps=NEVER, **options) as checkpointer:
         return checkpointer.resume()
+
+
+def manifest_of(store: Store, name: str) -> CheckpointManifest:
+    """The manifest of a checkpoint that one process has saved."""
+    manifest = read_manifest(store, name)
+    assert isinstance(manifest, CheckpointManifest)
+    return manifest

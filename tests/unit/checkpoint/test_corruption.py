@@ -13,11 +13,12 @@ import pytest
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointCorrupt, NothingVerifies
 from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.checkpoint.runs.inventory import Retention, delete_garbage, find_garbage
 from outlast.journal import Resumed, read_journal
 from outlast.storage import open_store
+from tests.unit.checkpoint.stores import manifest_of
 
 SIZES = (40_000, 3, 700_000, 1, 20_000)
 
@@ -51,7 +52,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def newest(url: Path) -> CheckpointManifest:
     store = open_store(url)
-    return read_manifest(store, manifest_names(store)[0])
+    return manifest_of(store, manifest_names(store)[0])
 
 
 def flip(path: Path, at: int, chance: random.Random) -> None:
@@ -142,9 +143,9 @@ def test_a_manifest_of_a_newer_format_is_not_guessed_at(tmp_path: Path, origin: 
     url = tmp_path / "run"
     shutil.copytree(origin, url)
     path = url / newest(url).name
-    path.write_bytes(path.read_bytes().replace(b'"outlast":1', b'"outlast":2', 1))
+    path.write_bytes(path.read_bytes().replace(b'"outlast":1', b'"outlast":3', 1))
 
-    with pytest.raises(CheckpointCorrupt, match="format 2") as caught:
+    with pytest.raises(CheckpointCorrupt, match="format 3") as caught:
         read_manifest(open_store(url), manifest_names(open_store(url))[0])
 
     assert caught.value.hint == "Install the version of outlast that wrote it."
@@ -187,7 +188,7 @@ def test_a_flip_in_what_all_checkpoints_share_is_survived(
     assert ("from second copies" in caplog.text) == (copy == 0)
     if copy == 0:
         # What was found damaged is replaced by a new copy.
-        assert verify(open_store(url), newest(url), lambda _: None) == []
+        assert verify_checkpoint(open_store(url), newest(url), lambda _: None) == []
 
 
 def test_the_frozen_part_is_written_twice_and_never_again(tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ def test_pruning_keeps_every_pack_that_a_kept_checkpoint_names(tmp_path: Path) -
     assert len(garbage.manifests) == 3
     assert len(manifest_names(store)) == 2
     for name in manifest_names(store):
-        assert verify(store, read_manifest(store, name), lambda _: None) == []
+        assert verify_checkpoint(store, read_manifest(store, name), lambda _: None) == []
 
 
 def test_pruning_with_an_unreadable_checkpoint_deletes_no_pack(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.journal import (
     Ending,
@@ -86,7 +86,7 @@ def test_a_failed_write_is_raised_at_the_next_tick(
 
     store.error = None
     assert [read_manifest(store, n).step for n in manifest_names(store)] == [1]
-    assert verify(store, read_manifest(store, manifest_names(store)[0]), lambda _: None) == []
+    assert verify_checkpoint(store, read_manifest(store, manifest_names(store)[0])) == []
     checkpointer.close()
     [record] = read_journal(store)
     [failure] = [event for event in record.events if isinstance(event, SaveFailed)]
@@ -140,7 +140,10 @@ def test_a_retry_of_the_same_step_after_an_ambiguous_answer_succeeds(
 
     assert resumed(url, {"x": np.ones(3)}) == 4
     for name in manifest_names(open_store(url)):
-        assert verify(open_store(url), read_manifest(open_store(url), name), lambda _: None) == []
+        assert (
+            verify_checkpoint(open_store(url), read_manifest(open_store(url), name), lambda _: None)
+            == []
+        )
 
 
 def test_a_failure_while_cleaning_up_does_not_fail_the_save(

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import outlast
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointError, Fenced
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import manifest_names, newest_first, read_manifest
 from outlast.checkpoint.saving.saver import Saver
@@ -31,7 +30,7 @@ def opened(url: str, value: int = 0, **options: Any) -> tuple[Checkpointer, dict
 
 def assert_all_verify(store: Store) -> None:
     for name in manifest_names(store):
-        assert verify(store, read_manifest(store, name), lambda _: None) == []
+        assert verify_checkpoint(store, read_manifest(store, name), lambda _: None) == []
 
 
 def test_attempts_are_numbered_and_the_newest_wins() -> None:
@@ -197,15 +196,6 @@ def test_a_failed_save_leaves_no_packs_behind(
         stale.wait()
 
     assert open_store(url).list("packs/") == []
-
-
-def test_more_than_one_rank_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "4")
-
-    with pytest.raises(CheckpointError, match="WORLD_SIZE is 4") as caught:
-        outlast.Checkpointer(memory_url(), {})
-
-    assert caught.value.hint is not None
 
 
 def test_steps_only_grow(caplog: pytest.LogCaptureFixture) -> None:

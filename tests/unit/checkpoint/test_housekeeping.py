@@ -12,7 +12,7 @@ import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.format.encoding import encode
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.storage import (
     ROUTINE,
@@ -26,7 +26,7 @@ from outlast.storage import (
 )
 from tests.faults.counting import CountingStore
 from tests.faults.stores import AroundStore, wrapped
-from tests.unit.checkpoint.stores import NEVER, memory_url, saved
+from tests.unit.checkpoint.stores import NEVER, manifest_of, memory_url, saved
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ def steps_in(url: str) -> list[int]:
 def assert_all_verify(url: str) -> None:
     store = open_store(url)
     for name in manifest_names(store):
-        assert verify(store, read_manifest(store, name), lambda _: None) == []
+        assert verify_checkpoint(store, read_manifest(store, name), lambda _: None) == []
 
 
 def with_kept(count: int) -> str:
@@ -82,7 +82,7 @@ def with_kept(count: int) -> str:
     state = {"frozen": np.arange(30_000.0), "x": np.zeros(20_000), "n": 0}
     saved(url, state, step=10, keep_every=10)
     store = open_store(url)
-    first = read_manifest(store, manifest_names(store)[0])
+    first = manifest_of(store, manifest_names(store)[0])
     for number in range(2, count + 1):
         more = replace(first, step=10 * number)
         store.create(more.name, [encode(more)])

@@ -16,14 +16,14 @@ import pytest
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError, NothingVerifies
 from outlast.checkpoint.format.encoding import decode, encode
+from outlast.checkpoint.format.envelope import digest_of
 from outlast.checkpoint.format.keys import Hashing, load_hashings
-from outlast.checkpoint.format.manifest import digest_of
 from outlast.checkpoint.restoring import inspection
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import SIGNED, manifest_names, read_manifest
 from outlast.errors import SettingError
 from outlast.storage import AlreadyExists, NotFound, Store, open_store
-from tests.unit.checkpoint.stores import NEVER, memory_url
+from tests.unit.checkpoint.stores import NEVER, manifest_of, memory_url
 
 OLD = "old-key-" + "0123456789abcdef" * 2
 NEW = "new-key-" + "fedcba9876543210" * 2
@@ -99,7 +99,7 @@ def test_a_signed_run_resumes_and_verifies(key_file: KeyFile) -> None:
     assert step == 2
     assert np.array_equal(state["large"], state_at(2)["large"])
     for name in manifest_names(store):
-        assert verify(store, read_manifest(store, name), lambda _: None) == []
+        assert verify_checkpoint(store, read_manifest(store, name), lambda _: None) == []
     difference = inspection.compare(store, *(inspection.find(store, step) for step in (1, 2)))
     assert difference.changed == ("large", "small")
 
@@ -124,7 +124,7 @@ def test_bytes_put_in_the_place_of_a_chunk_are_noticed(key_file: KeyFile) -> Non
     """The hash of a chunk is keyed, so nobody else can find bytes that have it, or compute one."""
     key_file(NEW)
     store = saved(memory_url(), 1)
-    manifest = read_manifest(store, manifest_names(store)[0])
+    manifest = manifest_of(store, manifest_names(store)[0])
 
     for chunk in manifest.chunks:
         [copy] = chunk.copies[:1]
@@ -182,7 +182,10 @@ def test_a_key_is_replaced_by_putting_the_new_one_first(key_file: KeyFile) -> No
     step, state = resumed(url)
     assert step == 2
     assert np.array_equal(state["large"], state_at(2)["large"])
-    assert verify(store, read_manifest(store, manifest_names(store)[0]), lambda _: None) == []
+    assert (
+        verify_checkpoint(store, read_manifest(store, manifest_names(store)[0]), lambda _: None)
+        == []
+    )
     # Nor does the old one alone read the new checkpoints.
     key_file(OLD)
     assert resumed(url)[0] == 1
@@ -388,7 +391,7 @@ def test_a_signed_manifest_without_an_id_is_refused(key_file: KeyFile) -> None:
     key_file(NEW)
     store = saved(memory_url(), 1)
     [name] = manifest_names(store)
-    manifest = replace(read_manifest(store, name), run_id=None)
+    manifest = replace(manifest_of(store, name), run_id=None)
 
     with pytest.raises(CheckpointCorrupt, match="the id of the run is None"):
         decode(name, encode(manifest))

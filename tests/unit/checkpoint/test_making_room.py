@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.storage import ROUTINE, Limits, Store, StoreFull, open_store
 from tests.faults.stores import AroundStore, wrapped
@@ -85,7 +85,7 @@ def test_the_oldest_goes_and_the_shared_bytes_stay(
     checkpointer.close()
     assert steps_in(tmp_path) == [4, 3, 2]
     for name in manifest_names(store):
-        assert verify(store, read_manifest(store, name), lambda _: None) == []
+        assert verify_checkpoint(store, read_manifest(store, name), lambda _: None) == []
     assert (
         "No space for the checkpoint of step 4, so the oldest checkpoint was deleted: "
         "manifests/000000000001-000001.json. Saving step 4 again." in caplog.text
@@ -144,7 +144,7 @@ def test_the_checkpoint_resumed_from_goes_only_once_there_is_a_newer_one(
     checkpointer.close()
     store_ = open_store(tmp_path)
     [name] = manifest_names(store_)
-    assert verify(store_, read_manifest(store_, name), lambda _: None) == []
+    assert verify_checkpoint(store_, read_manifest(store_, name), lambda _: None) == []
 
 
 def test_a_store_that_stays_full_says_so_and_loses_one_checkpoint_at_most(

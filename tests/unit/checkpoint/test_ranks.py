@@ -1,4 +1,4 @@
-"""The format has room for several ranks; for now, one process reads and writes it."""
+"""The parts of a checkpoint that several ranks have saved, and which of them are refused."""
 
 import json
 from dataclasses import replace
@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError
-from outlast.checkpoint.format.encoding import decode, encode
-from outlast.checkpoint.format.manifest import CheckpointManifest, Shard, digest_of
-from outlast.checkpoint.ranks import SingleProcess, current_group
+from outlast.checkpoint.errors import CheckpointCorrupt
+from outlast.checkpoint.format.encoding import decode, decode_part, encode
+from outlast.checkpoint.format.envelope import digest_of
+from outlast.checkpoint.format.manifest import CheckpointManifest
+from outlast.checkpoint.ranks import current_group
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
+from outlast.checkpoint.state.shards import Shard
+from outlast.ranks.errors import RanksNotReady
 from outlast.storage import open_store
 from tests.unit.checkpoint.stores import memory_url, saved
 
@@ -21,7 +24,9 @@ def manifest() -> CheckpointManifest:
     url = memory_url()
     saved(url, {"x": np.zeros((2, 3)), "y": np.zeros(4)})
     store = open_store(url)
-    return read_manifest(store, manifest_names(store)[0])
+    found = read_manifest(store, manifest_names(store)[0])
+    assert isinstance(found, CheckpointManifest)
+    return found
 
 
 def sharded(manifest: CheckpointManifest, **shards: Shard) -> CheckpointManifest:
@@ -29,7 +34,7 @@ def sharded(manifest: CheckpointManifest, **shards: Shard) -> CheckpointManifest
         replace(leaf, shard=shards.get(leaf.path.removeprefix("state.")))
         for leaf in manifest.leaves
     )
-    return replace(manifest, leaves=leaves, world_size=4)
+    return replace(manifest, leaves=leaves, world_size=4, rank=1)
 
 
 def with_shards(data: bytes, rows: Any) -> bytes:
@@ -39,11 +44,13 @@ def with_shards(data: bytes, rows: Any) -> bytes:
     return json.dumps(head).encode() + b"\n" + body
 
 
-def test_one_process_is_a_group_of_its_own() -> None:
-    for environ in ({}, {"WORLD_SIZE": "1"}, {"WORLD_SIZE": ""}):
-        assert current_group(environ) == SingleProcess(rank=0, size=1)
-    with pytest.raises(CheckpointError, match="WORLD_SIZE is 8"):
-        current_group({"WORLD_SIZE": "8"})
+def test_one_process_is_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in ("", "1"):
+        monkeypatch.setenv("WORLD_SIZE", size)
+        assert current_group() is None
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    with pytest.raises(RanksNotReady, match="WORLD_SIZE is 8"):
+        current_group()
 
 
 def test_a_checkpoint_of_one_process_has_no_shards(manifest: CheckpointManifest) -> None:
@@ -53,24 +60,30 @@ def test_a_checkpoint_of_one_process_has_no_shards(manifest: CheckpointManifest)
 
 
 def test_world_size_and_offsets_are_read_back(manifest: CheckpointManifest) -> None:
-    written = sharded(manifest, x=Shard(global_shape=(8, 3), offsets=(6, 0)))
+    written = sharded(
+        manifest,
+        x=Shard(global_shape=(8, 3), offsets=(6, 0)),
+        y=Shard(global_shape=(5, 4), offsets=(16,), is_flat=True),
+    )
 
-    found = decode(manifest.name, encode(written), world_size=4)
+    found = decode_part(written.name, encode(written), world_size=4)
 
     assert found == written
 
 
-def test_a_checkpoint_of_several_ranks_is_refused_by_one_process(
-    manifest: CheckpointManifest,
-) -> None:
-    data = encode(sharded(manifest))
+def test_a_part_is_refused_as_a_checkpoint(manifest: CheckpointManifest) -> None:
+    part = sharded(manifest)
 
     with pytest.raises(CheckpointCorrupt, match="saved by 4 ranks instead of 1"):
-        decode(manifest.name, data)
+        decode(part.name, encode(part))
+    with pytest.raises(CheckpointCorrupt, match="saved by 4 ranks instead of 3"):
+        decode_part(part.name, encode(part), world_size=3)
+    with pytest.raises(CheckpointCorrupt, match="contains the manifest of"):
+        decode_part(replace(part, rank=2).name, encode(part), world_size=4)
 
 
 def test_shards_in_a_checkpoint_of_one_process_are_refused(manifest: CheckpointManifest) -> None:
-    data = with_shards(encode(manifest), [[0, [8, 3], [6, 0]]])
+    data = with_shards(encode(manifest), [[0, "box", [8, 3], [6, 0]]])
 
     with pytest.raises(CheckpointCorrupt, match="shards of arrays, but was saved by one rank"):
         decode(manifest.name, data)
@@ -81,19 +94,23 @@ def test_shards_in_a_checkpoint_of_one_process_are_refused(manifest: CheckpointM
     [
         None,
         {},
-        [[0, [8, 3]]],
-        [["0", [8, 3], [0, 0]]],
-        [[10**6, [8, 3], [0, 0]]],
-        [[-1, [8, 3], [0, 0]]],
-        [[0, [8, 3], [7, 0]]],
-        [[0, [8, 3], [-1, 0]]],
-        [[0, [8, 3], [0.0, 0]]],
-        [[0, [8], [0]]],
-        [[0, "83", "00"]],
-        [[0, [8, True], [0, 0]]],
-        [[0, [1, 3], [0, 0]]],
-        [[0, [2**62, 3], [0, 0]]],
-        [[0, [8, 3], [0, 0]], [0, [8, 3], [2, 0]]],
+        [[0, "box", [8, 3]]],
+        [["0", "box", [8, 3], [0, 0]]],
+        [[10**6, "box", [8, 3], [0, 0]]],
+        [[-1, "box", [8, 3], [0, 0]]],
+        [[0, "box", [8, 3], [7, 0]]],
+        [[0, "box", [8, 3], [-1, 0]]],
+        [[0, "box", [8, 3], [0.0, 0]]],
+        [[0, "box", [8], [0]]],
+        [[0, "box", "83", "00"]],
+        [[0, "box", [8, True], [0, 0]]],
+        [[0, "box", [1, 3], [0, 0]]],
+        [[0, "box", [2**62, 3], [0, 0]]],
+        [[0, "box", [8, 3], [0, 0]], [0, "box", [8, 3], [2, 0]]],
+        [[0, "ring", [8, 3], [0, 0]]],
+        [[0, None, [8, 3], [0, 0]]],
+        [[0, "flat", [8, 3], [0]]],
+        [[0, "flat", [8, 3], [0, 0]]],
     ],
     ids=str,
 )
@@ -103,6 +120,7 @@ def test_impossible_shards_are_refused(manifest: CheckpointManifest, rows: Any) 
         rows = [
             [index if row[0] == 0 and type(row[0]) is int else row[0], *row[1:]] for row in rows
         ]
+    part = sharded(manifest)
 
     with pytest.raises(CheckpointCorrupt, match="is invalid"):
-        decode(manifest.name, with_shards(encode(sharded(manifest)), rows), world_size=4)
+        decode_part(part.name, with_shards(encode(part), rows), world_size=4)

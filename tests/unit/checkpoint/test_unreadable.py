@@ -16,10 +16,11 @@ import pytest
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import NothingVerifies
 from outlast.checkpoint.format.manifest import CheckpointManifest
-from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
+from outlast.checkpoint.runs.catalog import manifest_names
 from outlast.journal import Resumed, read_journal
 from outlast.storage import StoreUnavailable, open_store
 from tests.commands import command
+from tests.unit.checkpoint.stores import manifest_of
 from tests.unit.storage.test_hostile import THINGS, unreadable
 
 checkpoints = command("checkpoints")
@@ -52,7 +53,7 @@ def url(tmp_path: Path, origin: Path) -> Path:
 
 def newest(url: Path) -> CheckpointManifest:
     store = open_store(url)
-    return read_manifest(store, manifest_names(store)[0])
+    return manifest_of(store, manifest_names(store)[0])
 
 
 def own_pack(url: Path) -> str:
@@ -229,6 +230,7 @@ PROGRAM = """
 import sys
 import numpy as np
 import outlast
+from tests.unit.checkpoint.stores import manifest_of
 state = {"frozen": np.zeros(200_000), "x": np.zeros(300_000), "step": 0}
 with outlast.Checkpointer(sys.argv[1], state, every_steps=10**9) as checkpointer:
     print(checkpointer.resume(), state["step"], state["x"].sum(), state["frozen"].sum())

@@ -10,7 +10,7 @@ import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.errors import Fenced
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs import fence, history
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.cli.app import run
@@ -48,7 +48,7 @@ def test_pruning_keeps_the_newest_whole(url: str, capsys: pytest.CaptureFixture[
     assert "Deleted 2 checkpoints." in capsys.readouterr().err
     store = open_store(url)
     [name] = manifest_names(store)
-    assert verify(store, read_manifest(store, name), lambda _: None) == []
+    assert verify_checkpoint(store, read_manifest(store, name), lambda _: None) == []
     assert resumed(url, blank()) == 3
 
 
@@ -96,6 +96,7 @@ def test_a_run_that_seems_alive_is_not_stopped_without_force(
     started = alive._session._started
     assert started is not None
     if has_written:
+        assert started.journal is not None
         assert started.journal.flush()
 
     assert run(["checkpoints", url, "--prune", "--keep-last", "1"]) == 2

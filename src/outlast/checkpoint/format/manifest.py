@@ -1,43 +1,44 @@
 """The manifest: what a checkpoint consists of, and the names of all its objects.
 
-A checkpoint exists if its manifest does. `encoding.py` has its bytes.
+A checkpoint exists if its manifest does. What several ranks save has a part for each rank, which is
+a manifest of the same form, and one root manifest (see `root.py`).
 
     attempts/000007.json                      attempt 7 exists
     manifests/000000012500-000007.json        the state after 12,500 steps, saved by attempt 7
     manifests/000000012500-000007-001.json    the same step, saved again
     packs/000007-<uuid>.pack                  bytes that were new in a save of attempt 7
+    parts/000000012500-000007-003/00001.json  what rank 1 saved of step 12,500, in save 3
 """
 
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from outlast.checkpoint.format.keys import PLAIN, Hashing
 from outlast.checkpoint.format.layout import Span
 from outlast.checkpoint.state.nodes import TREE_VERSION, TreeNode
+from outlast.checkpoint.state.shards import Shard
 
 MANIFESTS = "manifests/"
 PACKS = "packs/"
+PARTS = "parts/"
 
 _MANIFEST_NAME = re.compile(r"manifests/(\d{12})-(\d{6,9})(?:-(\d{3,}))?\.json")
 _PACK_NAME = re.compile(r"packs/(\d{6,9})-[0-9a-f]{32}\.pack")
+_PART_NAME = re.compile(r"parts/\d{12}-(\d{6,9})-\d{3,}/\d{5,}\.json")
+
 
 CheckpointOrder: TypeAlias = tuple[int, int, int]
 """Attempt, step and number of a checkpoint. They sort from old to new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shard:
-    """Which part of a larger array a leaf is: the shape of the array, and where the part begins."""
-
-    global_shape: tuple[int, ...]
-    offsets: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SavedLeaf:
-    """An array as the manifest describes it. `shard` is None for a complete array."""
+    """An array as the manifest describes it. `shard` is None for a complete array.
+
+    The shape and the size are those of the part that was saved.
+    """
 
     path: str
     library: str
@@ -48,7 +49,9 @@ class SavedLeaf:
 
     @property
     def kind(self) -> tuple[str, str, tuple[int, ...]]:
-        return self.library, self.dtype, self.shape
+        """What the entire array is."""
+        shape = self.shape if self.shard is None else self.shard.global_shape
+        return self.library, self.dtype, shape
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +77,8 @@ class CheckpointManifest:
 
     `number` counts earlier saves of the same step and attempt. `hashing` hashes the chunks and
     signs the manifest. `run_id` identifies the run if it is signed: the signature shows who saved a
-    checkpoint, and the id shows where it belongs. `world_size` ranks have saved it.
+    checkpoint, and the id shows where it belongs. If several ranks have saved it, `rank` says whose
+    part this is, and `number` counts the saves of the attempt.
     """
 
     step: int
@@ -92,9 +96,12 @@ class CheckpointManifest:
     hashing: Hashing = PLAIN
     run_id: str | None = None
     world_size: int = 1
+    rank: int | None = None
 
     @property
     def name(self) -> str:
+        if self.rank is not None:
+            return part_name(self.step, self.attempt, self.number, self.rank)
         suffix = f"-{self.number:03d}" if self.number else ""
         return f"{MANIFESTS}{self.step:012d}-{self.attempt:06d}{suffix}.json"
 
@@ -111,11 +118,6 @@ class CheckpointManifest:
         return {copy.pack for chunk in self.chunks for copy in chunk.copies}
 
 
-def digest_of(data: Any) -> str:
-    """A 128-bit hash that detects damage. For chunks, use the `hashing` of their manifest."""
-    return PLAIN.digest(data)
-
-
 def order_of(name: str) -> CheckpointOrder | None:
     """The position of a manifest among all, from its name; None for other names.
 
@@ -125,7 +127,16 @@ def order_of(name: str) -> CheckpointOrder | None:
     return (int(match[2]), int(match[1]), int(match[3] or 0)) if match else None
 
 
+def part_name(step: int, attempt: int, number: int, rank: int) -> str:
+    """The name of a rank's part of a save."""
+    return f"{PARTS}{step:012d}-{attempt:06d}-{number:03d}/{rank:05d}.json"
+
+
 def attempt_of_pack(name: str) -> int | None:
-    """The attempt that wrote a pack, from its name; None for other names."""
-    match = _PACK_NAME.fullmatch(name)
+    """The attempt that wrote a pack or a part, from its name; None for other names."""
+    match = _PACK_NAME.fullmatch(name) or _PART_NAME.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def is_pack(name: str) -> bool:
+    return _PACK_NAME.fullmatch(name) is not None

@@ -105,18 +105,21 @@ def check_cover(places: _Spans, chunks: _Spans) -> None:
 
 
 def check_shards(rows: object, leaves: list[Any]) -> None:
-    """Check `[leaf index, global shape, offsets]` of every shard: each is inside its array."""
-    indices, shapes, offsets = _columns(rows, 3, "shard")
+    """Check `[leaf index, kind, global shape, offsets]` of every shard: it is inside its array."""
+    indices, kinds, shapes, offsets = _columns(rows, 4, "shard")
     for index in indices:
         checked_int(index, "the leaf of a shard", most=len(leaves) - 1)
     if len(set(indices)) != len(indices):
         raise InvalidManifest("a leaf is listed as a shard twice")
-    for index, shape, starts in zip(indices, shapes, offsets, strict=True):
+    for index, kind, shape, starts in zip(indices, kinds, shapes, offsets, strict=True):
         own = leaves[index][3]
-        if not (type(shape) is type(starts) is list and len(shape) == len(starts) == len(own)):
+        if kind not in ("box", "flat") or type(shape) is not list or type(starts) is not list:
+            raise InvalidManifest(f"a shard is {short([kind, shape, starts])}")
+        elements = _array_bytes(shape, 1)
+        whole = [elements] if kind == "flat" else shape
+        if not len(whole) == len(starts) == len(own):
             raise InvalidManifest(f"a shard has the shape {short(shape)} or offset {short(starts)}")
-        _array_bytes(shape, 1)
-        for size, start, length in zip(shape, starts, own, strict=True):
+        for size, start, length in zip(whole, starts, own, strict=True):
             checked_int(start, "the offset of a shard", most=size - length)
 
 

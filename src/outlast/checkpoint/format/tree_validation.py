@@ -105,6 +105,23 @@ class _TreeWalk:
         if len(keys) != len(body):
             raise InvalidManifest("a dict in the tree has the same key twice")
 
+    def pytree(self, body: Any, depth: int) -> None:
+        """A class by name, what is static in it, and the children with their keys."""
+        _expect(len(_typed(list, body)) == 3 and type(body[0]) is str, "pytree", body)
+        self.constant(body[1], depth)
+        for pair in _typed(list, body[2]):
+            is_pair = type(pair) is list and len(pair) == 2
+            _expect(is_pair and type(pair[0]) in (str, int), "child of a pytree", pair)
+            self.node(pair[1], depth)
+
+    def constant(self, body: Any, depth: int) -> None:
+        """What is only compared: plain values and tuples of them, nothing that can be shared."""
+        if type(body) is dict and list(body) == ["t"] and depth <= DEPTH_MAX:
+            for item in _typed(list, body["t"]):
+                self.constant(item, depth + 1)
+        else:
+            self.node(body, depth, forbidden=KINDS.keys() - _CONSTANT)
+
     def array(self, body: Any, depth: int) -> None:
         index = checked_int(body, "the index of a leaf in the tree", most=self._leaf_count - 1)
         self.leaves_seen.add(index)
@@ -151,13 +168,17 @@ KINDS: Mapping[str, Callable[[_TreeWalk, Any, int], None]] = {
     "o": _TreeWalk.node,
     "m": _TreeWalk.node,
     "v": _TreeWalk.node,
+    "j": _TreeWalk.pytree,
+    "jo": _TreeWalk.pytree,
+    "k": _TreeWalk.constant,
     "y": _TreeWalk.with_traits,
     "r": _TreeWalk.reference,
     "p": _TreeWalk.bytes,
 }
 """The kinds of nodes (see `tree.py`), each with what checks its content."""
 
-_UNHASHABLE = frozenset({"d", "l", "s", "ba", "a", "o", "m", "v", "y", "r", "p"})
+_UNHASHABLE = frozenset("d l s ba a o m v y r p j jo k".split())
+_CONSTANT = frozenset("i f c b n k".split())
 _WITH_TRAITS = frozenset({"d", "l", "t", "s", "fs", "a"})
 
 
@@ -199,13 +220,26 @@ def _is_bytes_or_float(node: object) -> bool:
     return True
 
 
+_PLACEMENT = re.compile(r"replicate|shard \d{1,3}")
+
 TRAITS: Mapping[str, Callable[[Any], bool]] = {
     "class": lambda value: isinstance(value, str),
     "factory": lambda value: value is None or isinstance(value, str),
     "attributes": _is_attributes,
     "grad": lambda value: isinstance(value, bool),
     "frozen": lambda value: isinstance(value, list) and all(isinstance(n, str) for n in value),
+    "key": lambda value: isinstance(value, str),
+    "weak": lambda value: value is True,
     "order": _is_order,
+    "placements": lambda value: (
+        isinstance(value, list)
+        and all(isinstance(n, str) and _PLACEMENT.fullmatch(n) for n in value)
+    ),
+    "mesh_axes": lambda value: (
+        isinstance(value, list)
+        and all(isinstance(names, list) for names in value)
+        and all(isinstance(name, str) for names in value for name in names)
+    ),
     "memory": _is_view,
     # As earlier versions wrote it.
     "view": _is_view,

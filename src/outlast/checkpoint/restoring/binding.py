@@ -24,7 +24,9 @@ from outlast.checkpoint.format.manifest import SavedLeaf
 from outlast.checkpoint.restoring.fitting import MISSING, Fit, FitContext, apart, misfits, places
 from outlast.checkpoint.restoring.known_code import is_known
 from outlast.checkpoint.restoring.optimizers import load_object
-from outlast.checkpoint.state.arrays import Bytes, library_named, library_of
+from outlast.checkpoint.state.arrays import Bytes, Library, library_named, library_of
+from outlast.checkpoint.state.jax_arrays import as_saved
+from outlast.checkpoint.state.jax_shards import empty_array, is_distributed, sharding_like
 from outlast.checkpoint.state.nodes import (
     SHARED,
     TREE_VERSION,
@@ -34,7 +36,9 @@ from outlast.checkpoint.state.nodes import (
     path_of,
     plain,
 )
+from outlast.checkpoint.state.pytrees import filled, flattened, is_changeable, is_pytree
 from outlast.checkpoint.state.randomness import as_value
+from outlast.checkpoint.state.shards import Shard, is_sharded, new_like
 from outlast.checkpoint.state.traits import (
     Traits,
     as_saved_class,
@@ -44,7 +48,7 @@ from outlast.checkpoint.state.traits import (
     new_tuple,
     requires_grad,
 )
-from outlast.checkpoint.state.tree import Tree, capture, has_state_dict, is_module
+from outlast.checkpoint.state.tree import Tree, capture, is_model, source_of
 
 
 class PartNotLoaded(Exception):
@@ -60,13 +64,23 @@ Get = Callable[[], object]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LocalShard:
+    """The part of an array that this rank has, and the shape of that part."""
+
+    shard: Shard
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Binding:
     """`targets[i]` are the places for the bytes of leaf i; `finish` completes the state.
 
+    `shards[i]` says of each of them which part of the array it is for; None for all of it.
     `runs_known_code`: completing it runs only code that is known to leave those bytes alone.
     """
 
     targets: tuple[tuple[Bytes, ...], ...]
+    shards: tuple[tuple["LocalShard | None", ...], ...]
     finish: Callable[[], object]
     runs_known_code: bool
 
@@ -100,7 +114,8 @@ def bind(
             differences=tuple(differences),
         )
     return Binding(
-        targets=tuple(map(tuple, targets)),
+        targets=tuple(tuple(memory for memory, _ in held) for held in targets),
+        shards=tuple(tuple(shard for _, shard in held) for held in targets),
         finish=finish,
         runs_known_code=binder.runs_known_code,
     )
@@ -164,16 +179,15 @@ class _Binder:
                 return self._list(node["l"], live, traits, path, place)
             case "t":
                 return self._tuple(node["t"], live, traits, path, place)
+            case "j" | "jo":
+                return self._pytree(node[kind], live, path, place)
             case "s" | "fs":
                 return self._set(plain(node), live, traits, path)
-            case "p":
-                return lambda: pickle.loads(base64.b64decode(node["p"], validate=True))
-        restored = plain(node)
-        return lambda: restored
+        return _whole(kind, node, live)
 
-    def assigned(self) -> list[list[Bytes]]:
+    def assigned(self) -> list[list[tuple[Bytes, LocalShard | None]]]:
         """Where the bytes of each leaf go, now that all its places are known."""
-        targets: list[list[Bytes]] = [[] for _ in self._leaves]
+        targets: list[list[tuple[Bytes, LocalShard | None]]] = [[] for _ in self._leaves]
         holders: dict[object, _Slot] = {}
         first: dict[int, _Slot] = {}
         for slot in sorted(self._slots, key=lambda slot: not slot.in_object):
@@ -183,6 +197,7 @@ class _Binder:
             is_free = memory is not None and (holder is None or holder.index == slot.index)
             if is_free and (known is None or slot.in_object or holder is not None):
                 target, slot.get = self._in_place(slot)
+                shard = _local_shard(slot.live)
                 holders.setdefault(memory, slot)
             elif known is not None:
                 # It was one array in several places, and is so again.
@@ -191,9 +206,9 @@ class _Binder:
             else:
                 if holder is not None and slot.in_object:
                     self._differs(slot.path, apart(holder.path, "array"))
-                target, slot.get = self._new_array(slot)
+                target, slot.get, shard = self._new_array(slot)
             first.setdefault(slot.index, slot)
-            targets[slot.index].append(target)
+            targets[slot.index].append((target, shard))
         return targets
 
     def _usable_memory(self, slot: _Slot) -> object | None:
@@ -205,6 +220,11 @@ class _Binder:
         info = library.describe(slot.live)
         if (library.name, info.dtype, info.shape) != leaf.kind:
             return None
+        if info.traits.get("key") != slot.traits.get("key"):
+            return None
+        if info.shard is not None and not info.nbytes:
+            # This rank has nothing of it, so there is no memory to share.
+            return id(slot)
         if self._knows_traits and not slot.in_object:
             traits = info.traits
             if any(traits.get(key) != slot.traits.get(key) for key in ("class", "order")):
@@ -223,25 +243,33 @@ class _Binder:
             return target, get
         return target, lambda: get().requires_grad_(wanted)  # type: ignore[attr-defined]  # a tensor
 
-    def _new_array(self, slot: _Slot) -> tuple[Bytes, Get]:
+    def _new_array(self, slot: _Slot) -> tuple[Bytes, Get, LocalShard | None]:
         leaf = self._leaves[slot.index]
-        nothing: tuple[Bytes, Get] = (np.empty(0, np.uint8), lambda: None)
+        nothing: tuple[Bytes, Get, None] = (np.empty(0, np.uint8), lambda: None, None)
         library = library_named(leaf.library)
         if library is None:
             self._differs(slot.path, f"{leaf.library} is not installed")
             return nothing
+        traits = slot.traits
         try:
-            fresh = library.empty(leaf.dtype, leaf.shape, slot.traits)
+            if "placements" in traits and (template := self._first(is_sharded)) is not None:
+                return _new_distributed(library, template, leaf, traits)
+            if "mesh_axes" in traits and (template := self._first(is_distributed)) is not None:
+                return _new_over_processes(library, template, leaf, traits)
+            fresh = library.empty(leaf.dtype, leaf.kind[2], traits)
         except ValueError as error:
             self._differs(slot.path, str(error))
             return nothing
         target, get = library.receiver(fresh)
-        traits = slot.traits
         live = slot.live
         if "class" in traits and not can_create(traits):
             # `misfits` has made sure that the state has one of this class to copy.
-            return target, lambda: _as_class(type(live), get())
-        return target, lambda: as_saved_class(get(), traits)
+            return target, lambda: _as_class(type(live), get()), None
+        return target, lambda: as_saved_class(get(), traits), None
+
+    def _first(self, is_one: Callable[[object], bool]) -> Any | None:
+        """The first such array of the state, whose mesh a new one can have."""
+        return next((slot.live for slot in self._slots if is_one(slot.live)), None)
 
     def _array(self, index: int, live: Any, traits: Traits, path: str, place: FitContext) -> Get:
         slot = _Slot(
@@ -252,21 +280,29 @@ class _Binder:
             in_object=place.in_object,
         )
         self._slots.append(slot)
+
+        def restored() -> object:
+            if slot.get is None:
+                return None
+            with _naming(path):
+                return _with_attributes(as_saved(slot.get(), traits), traits)
+
         once = _Once()
-        once.get = lambda: None if slot.get is None else _with_attributes(slot.get(), traits)
+        once.get = restored
         return once
 
     def _object(self, body: TreeNode, live: Any, path: str) -> Get:
-        if not has_state_dict(live):
+        source = source_of(live)
+        if source is None:
             return self._differs(path, "the state changed during the comparison")
         self._claim(live, path)
-        fit = Fit.SAME if is_module(live) else Fit.GROWS
-        restored = self.part(body, live.state_dict(), path, FitContext(fit=fit, in_object=True))
+        fit = Fit.SAME if is_model(live, source) else Fit.GROWS
+        restored = self.part(body, source.state_dict(), path, FitContext(fit=fit, in_object=True))
 
         def finish() -> object:
             state = restored()
             with _naming(path):
-                load_object(live, state)
+                load_object(source, state)
             return live
 
         return finish
@@ -284,6 +320,26 @@ class _Binder:
             with _naming(path):
                 found.set(state)
             return live
+
+        return finish
+
+    def _pytree(self, body: list[Any], live: Any, path: str, place: FitContext) -> Get:
+        """A new node of the same class, or the live one if others can see that it changes."""
+        if not is_pytree(live) or len((flat := flattened(live)).keys) != len(body[2]):
+            return self._differs(path, "the state changed during the comparison")
+        in_place = is_changeable(live) and id(live) not in self._taken
+        if in_place:
+            self._taken[id(live)] = (live, path)
+        parts = [
+            self.part(node, child, path_of(path, key), place)
+            for (key, node), child in zip(body[2], flat.children, strict=True)
+        ]
+
+        def finish() -> object:
+            children = [get() for get in parts]
+            with _naming(path):
+                rebuilt = flat.rebuild(children)
+                return filled(live, rebuilt) if in_place else rebuilt
 
         return finish
 
@@ -397,6 +453,16 @@ class _Binder:
         return lambda: None
 
 
+def _whole(kind: str | None, node: TreeNode, live: Any) -> Get:
+    """A part that is replaced as a whole, or kept as it is."""
+    if kind == "k":
+        return lambda: live
+    if kind == "p":
+        return lambda: pickle.loads(base64.b64decode(node["p"], validate=True))
+    restored = plain(node)
+    return lambda: restored
+
+
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
     """Add the path to what the program's own loading raises, which may be anything."""
@@ -404,6 +470,40 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise PartNotLoaded(path) from error
+
+
+def _local_shard(live: Any) -> LocalShard | None:
+    library = library_of(live)
+    info = library.describe(live) if library is not None else None
+    if info is None or info.shard is None:
+        return None
+    return LocalShard(shard=info.shard, shape=info.local_shape)
+
+
+def _new_distributed(
+    library: Library, template: Any, leaf: SavedLeaf, traits: Traits
+) -> tuple[Bytes, Get, LocalShard | None]:
+    """Memory for this rank's part of a new distributed array, on the mesh of the template."""
+    dtype = library.empty(leaf.dtype, (), {}).dtype
+    local, make = new_like(template, dtype, leaf.kind[2], traits)
+    target, fill = library.receiver(local)
+
+    def get() -> Any:
+        fill()
+        return make()
+
+    return target, get, _local_shard(make())
+
+
+def _new_over_processes(
+    library: Library, template: Any, leaf: SavedLeaf, traits: Traits
+) -> tuple[Bytes, Get, LocalShard | None]:
+    """Memory for this process's part of a new array of JAX, on the mesh of the template."""
+    dtype = library.empty(leaf.dtype, (), {}).dtype
+    sharding = sharding_like(template, traits["mesh_axes"])
+    new = empty_array(leaf.kind[2], sharding, dtype)
+    target, get = library.receiver(new)
+    return target, get, _local_shard(new)
 
 
 class _Once:

@@ -19,7 +19,7 @@ from outlast.checkpoint.errors import RestoreMismatch
 from outlast.checkpoint.format.keys import Hashing
 from outlast.checkpoint.format.layout import SMALL_BYTES_MAX
 from outlast.checkpoint.format.manifest import CheckpointManifest
-from outlast.checkpoint.restoring.fitting import places
+from outlast.checkpoint.restoring.fitting import is_same, places
 from outlast.checkpoint.restoring.loading import Piece, for_each
 from outlast.checkpoint.restoring.memory import MemoryMap, UnchangedMemory
 from outlast.checkpoint.state.arrays import Bytes
@@ -128,13 +128,15 @@ class _Comparing:
             if found == "m" or number in self._live.attribute_objects:
                 body = _in_order_of(saved[kind], body)
             yield from self._part(saved[kind], body, path, in_object=True)
+        elif kind in ("j", "jo"):
+            yield from self._pytree(saved[kind], live[kind], path, in_object=in_object)
         elif kind in ("d", "l", "t"):
             yield from self._container(kind, saved[kind], live[kind], path, in_object=in_object)
         elif kind == "a":
             yield from self._memory.misfits(saved["a"], traits, live, now, path)
             yield from self._array(saved["a"], live["a"], path)
         # Two pickles of the same thing need not be the same bytes.
-        elif kind != "p" and not _is_same(saved, live):
+        elif kind != "p" and not is_same(saved, live):
             yield f"{path}: {_short(saved)} became {_short(live)}"
 
     def _container(
@@ -142,7 +144,7 @@ class _Comparing:
     ) -> Iterator[str]:
         if kind == "d":
             keys, now = [key for key, _ in saved], [key for key, _ in live]
-            if not _is_same(keys, now):
+            if not is_same(keys, now):
                 yield f"{path}: its keys {_short(keys)} became {_short(now)}"
                 return
             names = [key if isinstance(key, str | int) else _short(key) for key in keys]
@@ -154,6 +156,16 @@ class _Comparing:
                 return
         for name, node, other in zip(names, saved, live, strict=True):
             yield from self._part(node, other, path_of(path, name), in_object=in_object)
+
+    def _pytree(
+        self, saved: list[Any], live: list[Any], path: str, *, in_object: bool
+    ) -> Iterator[str]:
+        keys, now = ([key for key, _ in children] for _, _, children in (saved, live))
+        if not is_same([*saved[:2], keys], [*live[:2], now]):
+            yield f"{path}: {_short([*saved[:2], keys])} became {_short([*live[:2], now])}"
+            return
+        for (key, node), (_, other) in zip(saved[2], live[2], strict=True):
+            yield from self._part(node, other, path_of(path, key), in_object=in_object)
 
     def _array(self, saved: int, live: int, path: str) -> Iterator[str]:
         before, now = self._saved_leaves[saved], self._live.leaves[live]
@@ -238,15 +250,12 @@ def _in_order_of(saved: TreeNode, live: TreeNode) -> TreeNode:
 def _compared(traits: Mapping[str, object], *, in_object: bool) -> dict[str, object]:
     """The traits that must be equal.
 
-    How arrays share memory is compared apart. How those of an object lie in it is its own choice.
+    How arrays share memory is compared apart. How those of an object lie in it is its own choice,
+    and so is whether their types are weak.
     """
-    left_out = {"memory", "view", "frozen"} | ({"order"} if in_object else set())
+    left_out = {"memory", "view", "frozen", "placements", "mesh_axes"}
+    left_out |= {"order", "weak"} if in_object else set()
     return {key: found for key, found in traits.items() if key not in left_out}
-
-
-def _is_same(one: TreeNode, other: TreeNode) -> bool:
-    """Equal, with types: 1 is not 1.0, and 0.0 is not -0.0."""
-    return json.dumps(one) == json.dumps(other)
 
 
 def _short(node: TreeNode) -> str:

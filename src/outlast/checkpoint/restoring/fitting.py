@@ -5,8 +5,9 @@ state as it was when the run opened, because a state that has grown beyond what 
 should be reported while the run is alive.
 """
 
+import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -36,10 +37,11 @@ class Fit(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FitContext:
-    """Where a part is: how much must fit there, and whether an object keeps it."""
+    """Where a part is: how much must fit there, whether an object keeps it, or a pytree of JAX."""
 
     fit: Fit = Fit.SAME
     in_object: bool = False
+    in_pytree: bool = False
 
 
 MISSING: Any = type("_Missing", (), {"__repr__": lambda _: "nothing"})()
@@ -88,7 +90,9 @@ class _Fitting:
         match kind_of(saved):
             case "a":
                 yield from self._memory.misfits(saved["a"], traits, fresh, fresh_traits, path)
-                yield from self._array(saved["a"], fresh, path, place)
+                yield from _keys(traits, fresh_traits, fresh, path, place) or self._array(
+                    saved["a"], fresh, path, place
+                )
             case "o" | "m" | "v" if not is_again and None not in numbers:
                 yield from self._claim("object", *numbers, path)
                 yield from self._object_or_value(saved, fresh, path)
@@ -98,6 +102,8 @@ class _Fitting:
                 yield from self._dict(saved["d"], fresh, path, place)
             case "l" | "t" as kind:
                 yield from self._items(saved[kind], kind, fresh, fresh_traits, path, place)
+            case "j" | "jo" as kind:
+                yield from self._pytree(saved[kind], fresh, path, place)
             case _:
                 yield from self._plain(saved, fresh, path, place.fit)
 
@@ -129,6 +135,9 @@ class _Fitting:
         leaf = self._leaves[index]
         saved = f"{leaf.dtype} {list(leaf.shape)}"
         is_optional = place.fit is Fit.ANY or fresh is MISSING or fresh is None
+        # Compiled, a step turns a Python number in a pytree into an array, as flax's counter.
+        if place.in_pytree and leaf.library == "jax" and not leaf.kind[2] and _is_number(fresh):
+            return
         if kind_of(fresh) != "a":
             if not is_optional:
                 yield f"{_named(path)}: {saved} was saved, but the state has {_name(fresh)}"
@@ -159,8 +168,37 @@ class _Fitting:
             return
         body = saved[kind_of(saved)]
         yield from self._groups(body, fresh[kind], path)
-        fit = Fit.SAME if kind == "m" else Fit.GROWS
-        yield from self.part(body, fresh[kind], path, FitContext(fit=fit, in_object=True))
+        is_model = kind == "m"
+        fit = Fit.SAME if is_model else Fit.GROWS
+        inside = FitContext(fit=fit, in_object=True, in_pytree=is_model)
+        yield from self.part(body, fresh[kind], path, inside)
+
+    def _pytree(
+        self, body: list[Any], fresh: TreeNode, path: str, place: FitContext
+    ) -> Iterator[str]:
+        """A pytree is rebuilt by JAX from one of the same class, so it needs one to copy."""
+        name, static, children = body
+        found = kind_of(fresh) or ""
+        if found not in ("j", "jo") or fresh[found][0] != name:
+            other = f"a {fresh[found][0]}" if found in ("j", "jo") else _name(fresh)
+            yield f"{_named(path)}: a {name} was saved, but the state has {other}"
+            return
+        _, fresh_static, fresh_children = fresh[found]
+        if not is_same(static, fresh_static):
+            before, now = constant_text(static), constant_text(fresh_static)
+            yield f"{_named(path)}: its static values were {before}, but are {now} in the state"
+        saved, live = ([key for key, _ in pairs] for pairs in (children, fresh_children))
+        for key in live:
+            if key not in saved:
+                yield f"{path_of(path, key)}: in the state, but not saved"
+        for key in saved:
+            if key not in live:
+                yield f"{path_of(path, key)}: saved, but not in the state"
+        if saved != live:
+            return
+        inside = replace(place, in_pytree=True)
+        for (key, node), (_, other) in zip(children, fresh_children, strict=True):
+            yield from self.part(node, other, path_of(path, key), inside)
 
     def _groups(self, saved: TreeNode, fresh: TreeNode, path: str) -> Iterator[str]:
         """Optimizers refuse groups of other sizes, but only once everything else is copied."""
@@ -225,7 +263,7 @@ class _Fitting:
             yield f"{_named(path)}: a {what} was saved, but the state has {_name(fresh)}"
             return
         live = fresh[kind]
-        holds_arrays = any(kind_of(opened(item)[1]) in ("a", "o", "m") for item in live)
+        holds_arrays = any(map(_is_fixed, live))
         is_named = kind == "t" and "class" in fresh_traits and not can_create(fresh_traits)
         if len(items) != len(live) and (is_named or (fit is Fit.SAME and holds_arrays)):
             yield (f"{_named(path)}: {len(items)} items were saved, but the state has {len(live)}")
@@ -235,9 +273,12 @@ class _Fitting:
             yield from self.part(node, other, path_of(path, number), place)
 
     def _plain(self, saved: TreeNode, fresh: TreeNode, path: str, fit: Fit) -> Iterator[str]:
-        is_part = kind_of(fresh) in ("a", "o", "m", "v")
+        if kind_of(saved) == "k":
+            yield from _constant(saved, fresh, path)
+            return
+        is_part = kind_of(fresh) in ("a", "o", "m", "v", "j", "jo")
         is_container = kind_of(fresh) in ("d", "l") and saved is not None
-        if fit is not Fit.ANY and (is_part or is_container):
+        if kind_of(fresh) == "k" or (fit is not Fit.ANY and (is_part or is_container)):
             yield f"{_named(path)}: a plain value was saved, but the state has {_name(fresh)}"
             return
         try:
@@ -246,10 +287,14 @@ class _Fitting:
             yield f"{_named(path)}: it cannot be read here: {error}"
 
 
+_TEXT_MAX = 200
 _NAMES = {
     "a": "an array",
     "o": "an object",
-    "m": "a torch module",
+    "m": "a model",
+    "j": "a pytree",
+    "jo": "a pytree",
+    "k": "a value that is not saved",
     "v": "an outlast.value or a generator",
     "d": "a dict",
     "l": "a list",
@@ -268,6 +313,50 @@ def _name(node: TreeNode) -> str:
 
 def _named(path: str) -> str:
     return path or "the root"
+
+
+def _keys(
+    saved: dict[str, Any], live: dict[str, Any], fresh: TreeNode, path: str, place: FitContext
+) -> list[str]:
+    """A random key of JAX comes back only as one of the same kind, and nothing else does as one."""
+    before, now = saved.get("key"), live.get("key")
+    if kind_of(fresh) != "a" or before == now or place.fit is Fit.ANY:
+        return []
+    was, has = (f"a random key of {key}" if key else "an array of numbers" for key in (before, now))
+    return [f"{_named(path)}: {was} was saved, but the state has {has}"]
+
+
+def _constant(saved: TreeNode, fresh: TreeNode, path: str) -> Iterator[str]:
+    if kind_of(fresh) != "k":
+        yield f"{_named(path)}: a {_NAMES['k'][2:]} was there, but the state has {_name(fresh)}"
+    elif not is_same(saved, fresh):
+        before, now = constant_text(saved["k"]), constant_text(fresh["k"])
+        yield f"{_named(path)}: {before} was saved, but the state has {now}"
+
+
+def constant_text(node: TreeNode) -> str:
+    """What is compared but not restored, for a message."""
+    kind = kind_of(node)
+    if kind == "t":
+        text = f"({', '.join(map(constant_text, node['t']))})"
+    else:
+        text = "..." if kind == "k" else repr(plain(node))
+    return text if len(text) <= _TEXT_MAX else f"{text[: _TEXT_MAX - 3]}..."
+
+
+def is_same(one: TreeNode, other: TreeNode) -> bool:
+    """Equal, with types: 1 is not 1.0, and 0.0 is not -0.0."""
+    return json.dumps(one) == json.dumps(other)
+
+
+def _is_number(node: TreeNode) -> bool:
+    return type(node) in (bool, int, float) or kind_of(node) in ("i", "f", "c")
+
+
+def _is_fixed(item: TreeNode) -> bool:
+    """Whether an item of a list or tuple shows that all have their places, as in an optimizer."""
+    traits, node = opened(item)
+    return kind_of(node) in ("a", "o", "m", "j", "jo", "k") or not can_create(traits)
 
 
 def _can_be_created(leaf: SavedLeaf) -> bool:

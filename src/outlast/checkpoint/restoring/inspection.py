@@ -1,5 +1,6 @@
 """Inspect the checkpoints of a run: list, verify, compare, export. Changes nothing."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,9 +9,18 @@ from datetime import datetime
 import numpy as np
 
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError
+from outlast.checkpoint.format.dtype_sizes import item_bytes
+from outlast.checkpoint.format.envelope import digest_of
 from outlast.checkpoint.format.layout import Span
-from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, digest_of, order_of
-from outlast.checkpoint.restoring.loading import load, verified, verify
+from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, SavedLeaf, order_of
+from outlast.checkpoint.format.root import AnyManifest
+from outlast.checkpoint.restoring.loading import verified
+from outlast.checkpoint.restoring.parts import (
+    SavedParts,
+    Target,
+    load_parts,
+    verify_checkpoint,
+)
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.checkpoint.state.arrays import Bytes
 from outlast.storage import NotFound, Store
@@ -50,11 +60,11 @@ def summaries(
             created=manifest.created,
             size_bytes=manifest.size_bytes,
             new_bytes=manifest.new_bytes,
-            problems=tuple(verify(store, manifest, on_bytes)) if reads_all else None,
+            problems=tuple(verify_checkpoint(store, manifest, on_bytes)) if reads_all else None,
         )
 
 
-def find(store: Store, step: int) -> CheckpointManifest:
+def find(store: Store, step: int) -> AnyManifest:
     """The newest checkpoint of this step. Raises `CheckpointError` with the steps there are.
 
     Raises `CheckpointCorrupt` if it cannot be read: what an older attempt saved of the same step is
@@ -82,7 +92,9 @@ class CheckpointDifference:
 
 
 def compare(
-    store: Store, before: CheckpointManifest, after: CheckpointManifest
+    store: Store,
+    before: AnyManifest,
+    after: AnyManifest,
 ) -> CheckpointDifference:
     """Which arrays differ, by their hashes; only small arrays are read.
 
@@ -94,7 +106,7 @@ def compare(
             "cannot be compared.",
             hint="Export both with --export and compare the files.",
         )
-    old, new = _hashes_of(store, before), _hashes_of(store, after)
+    old, new = _all_hashes_of(store, before), _all_hashes_of(store, after)
     shared = old.keys() & new.keys()
     changed = sorted(path for path in shared if old[path] != new[path])
     return CheckpointDifference(
@@ -106,27 +118,42 @@ def compare(
 
 
 def arrays_of(
-    store: Store, manifest: CheckpointManifest
+    store: Store, checkpoint: AnyManifest
 ) -> dict[str, tuple[str, tuple[int, ...], Bytes]]:
     """The user's arrays by path: dtype, shape and verified bytes.
 
+    Of several ranks, divided arrays are put together, and the rest is that of rank 0.
     Raises `CheckpointError` if two arrays have one path, or if they do not fit into memory.
     """
+    parts = SavedParts(store, checkpoint)
+    manifest = parts.part(0)
     _check_paths(manifest)
+    sizes = [_array_bytes(leaf) for leaf in manifest.leaves]
     try:
         # Zeros, so that a byte that is never filled reveals nothing of this process.
-        targets = [(np.zeros(leaf.nbytes, np.uint8),) for leaf in manifest.leaves]
+        targets = [[Target(memory=np.zeros(size, np.uint8))] for size in sizes]
     except MemoryError as error:
         raise CheckpointError(
-            f"The arrays of {manifest.name!r} do not fit into memory: "
-            f"they take {manifest.size_bytes:,} bytes."
+            f"The arrays of {checkpoint.name!r} do not fit into memory: "
+            f"they take {sum(sizes):,} bytes."
         ) from error
-    load(store, manifest, targets)
+    load_parts(store, parts, 0, targets)
     return {
-        leaf.path.removeprefix(_STATE): (leaf.dtype, leaf.shape, target)
+        leaf.path.removeprefix(_STATE): (leaf.dtype, leaf.kind[2], target.memory)
         for leaf, (target,) in zip(manifest.leaves, targets, strict=True)
         if leaf.path.startswith(_STATE)
     }
+
+
+def _array_bytes(leaf: SavedLeaf) -> int:
+    return math.prod(leaf.kind[2]) * item_bytes(leaf.library, leaf.dtype)
+
+
+def _all_hashes_of(store: Store, checkpoint: AnyManifest) -> dict[str, object]:
+    """Something for each of the user's arrays that is equal where the array is, on all ranks."""
+    parts = SavedParts(store, checkpoint)
+    found = [_hashes_of(store, parts.part(rank)) for rank in range(parts.count)]
+    return {path: [one.get(path) for one in found] for one in found for path in one}
 
 
 def _check_paths(manifest: CheckpointManifest) -> None:
@@ -151,7 +178,7 @@ def _hashes_of(store: Store, manifest: CheckpointManifest) -> dict[str, object]:
     for leaf, place in zip(manifest.leaves, manifest.places, strict=True):
         if not leaf.path.startswith(_STATE):
             continue
-        described = (leaf.dtype, leaf.shape)
+        described = (leaf.dtype, leaf.shape, leaf.shard)
         chunks = _overlapping(ordered, ends, place)
         if len(chunks) == 1 and chunks[0].span.length > place.length:
             chunk = chunks[0]

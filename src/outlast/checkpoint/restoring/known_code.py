@@ -40,7 +40,7 @@ def is_known(kind: str | None, live: Any) -> bool:
             return package in _GENERATORS or _module_of(function).startswith("outlast.")
         case "o" | "m":
             return all(map(_loads_as_in_torch, _with_submodules(live)))
-        case "p":
+        case "p" | "j" | "jo":
             return False
     return True
 

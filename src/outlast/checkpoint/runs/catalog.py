@@ -10,9 +10,10 @@ import uuid
 from collections.abc import Iterable
 
 from outlast.checkpoint.errors import CheckpointCorrupt
-from outlast.checkpoint.format.encoding import decode, fetch
+from outlast.checkpoint.format.envelope import fetch
 from outlast.checkpoint.format.keys import KEY_FILE, load_hashings
-from outlast.checkpoint.format.manifest import MANIFESTS, CheckpointManifest, order_of
+from outlast.checkpoint.format.manifest import MANIFESTS, order_of
+from outlast.checkpoint.format.root import AnyManifest, decode_any
 from outlast.checkpoint.format.validation import checked_digest
 from outlast.storage import (
     ROUTINE,
@@ -44,10 +45,13 @@ def manifest_names(store: Store, *, limits: Limits = ROUTINE) -> list[str]:
     return newest_first(entry.name for entry in store.list(MANIFESTS, limits=limits))
 
 
-def read_manifest(store: Store, name: str, *, limits: Limits = ROUTINE) -> CheckpointManifest:
-    """A checkpoint's manifest. Raises `CheckpointCorrupt` if it is not what this run wrote."""
+def read_manifest(store: Store, name: str, *, limits: Limits = ROUTINE) -> AnyManifest:
+    """A checkpoint's manifest, or its root if several ranks have saved it.
+
+    Raises `CheckpointCorrupt` if it is not what this run wrote.
+    """
     try:
-        manifest = decode(name, fetch(store, name, limits=limits))
+        manifest = decode_any(name, fetch(store, name, limits=limits))
     except Unreadable as error:
         raise CheckpointCorrupt(str(error), hint=error.hint) from error
     if manifest.run_id is not None and manifest.run_id != _signed_run_id(store, limits=limits):

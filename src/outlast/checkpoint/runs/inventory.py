@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointCorrupt
-from outlast.checkpoint.format.manifest import PACKS, CheckpointOrder, attempt_of_pack, order_of
+from outlast.checkpoint.format.manifest import (
+    PACKS,
+    PARTS,
+    CheckpointOrder,
+    attempt_of_pack,
+    order_of,
+)
 from outlast.checkpoint.runs.catalog import manifest_names, newest_first, read_manifest
 from outlast.checkpoint.threads import lower_priority
 from outlast.storage import NotFound, Store
@@ -162,7 +168,7 @@ def take_inventory(
     with ThreadPoolExecutor(_READERS_MAX, "outlast-inventory", initializer=lower_priority) as pool:
         for name, packs in zip(kept, pool.map(read, kept), strict=True):
             inventory.add(name, packs)
-    there = (entry.name for entry in store.list(PACKS))
+    there = [entry.name for folder in (PACKS, PARTS) for entry in store.list(folder)]
     inventory.add_packs(p for p in there if not (without_own and attempt_of_pack(p) == attempt))
     return inventory
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointCorrupt
 from outlast.checkpoint.format.manifest import CheckpointManifest, CheckpointOrder
-from outlast.checkpoint.restoring.loading import verify
+from outlast.checkpoint.format.root import AnyManifest
+from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import read_manifest
 from outlast.checkpoint.runs.inventory import (
     CheckpointInventory,
@@ -44,7 +45,7 @@ class GarbageCollector:
         """How many objects have been deleted so far."""
         self._inventory: CheckpointInventory | None = None
         self._verified: set[str] = set()
-        self._committed: list[CheckpointManifest] = []
+        self._committed: list[AnyManifest] = []
         self._doubtful: list[CheckpointManifest] = []
         self._obsolete: set[str] = set()
         self._requested = False
@@ -55,7 +56,7 @@ class GarbageCollector:
 
     def collect(
         self,
-        committed: Iterable[CheckpointManifest] = (),
+        committed: Iterable[AnyManifest] = (),
         *,
         doubtful: Iterable[CheckpointManifest] = (),
         obsolete: Iterable[str] = (),
@@ -179,7 +180,8 @@ class GarbageCollector:
     def _reads_back(self, name: str) -> bool:
         if name not in self._verified:
             try:
-                problems = verify(self._store, read_manifest(self._store, name), lambda _: None)
+                found = read_manifest(self._store, name)
+                problems = verify_checkpoint(self._store, found)
             except (NotFound, CheckpointCorrupt):
                 return False
             if problems:

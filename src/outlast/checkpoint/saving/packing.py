@@ -69,9 +69,18 @@ class PackWriter:
         """The packs of the chunks assumed to be stored: the next checkpoint may refer to them."""
         return {copy.pack for chunk in self._known.values() for copy in chunk.copies}
 
-    def claim(self, packs: Collection[str]) -> None:
-        """Keep these packs from being discarded: they belong, or may belong, to a checkpoint."""
+    def claim(self, packs: Collection[str]) -> list[str]:
+        """Keep these packs from being discarded: they belong, or may belong, to a checkpoint.
+
+        Returns those that could have been discarded before.
+        """
+        claimed = [pack for pack in self._unclaimed if pack in packs]
         self._unclaimed = [pack for pack in self._unclaimed if pack not in packs]
+        return claimed
+
+    def disclaim(self, names: Collection[str]) -> None:
+        """Let these objects be discarded: they belong to no checkpoint after all."""
+        self._unclaimed += names
 
     def take_unclaimed(self) -> list[str]:
         """Packs that were written and belong to no checkpoint. The caller must delete them."""

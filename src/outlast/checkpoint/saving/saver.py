@@ -14,15 +14,18 @@ from functools import partial
 from outlast._base.logs import get_logger
 from outlast.checkpoint.format.keys import saving_hashing
 from outlast.checkpoint.format.layout import Layout, lay_out
-from outlast.checkpoint.format.manifest import CheckpointManifest
-from outlast.checkpoint.ranks import Group, SingleProcess
+from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk
+from outlast.checkpoint.format.root import AnyManifest
+from outlast.checkpoint.ranks import RankGroup
 from outlast.checkpoint.runs.inventory import Retention
-from outlast.checkpoint.saving.committing import Committer
+from outlast.checkpoint.saving.committing import CommittedSave, Committer
 from outlast.checkpoint.saving.garbage import GarbageCollector
+from outlast.checkpoint.saving.group_committing import GroupCommitter
 from outlast.checkpoint.saving.memory import is_lack_of_memory
 from outlast.checkpoint.saving.packing import PackWriter
 from outlast.checkpoint.saving.staging import StagingArea
 from outlast.checkpoint.saving.writing import SaveLimits, StagedState, StateWriter
+from outlast.checkpoint.state.division import DividedTree, Division
 from outlast.checkpoint.state.tree import Tree, capture
 from outlast.checkpoint.threads import start_thread
 from outlast.storage import Limits, StorageError, Store, StoreFull
@@ -34,6 +37,7 @@ log = get_logger(__name__)
 class SaveReport:
     """A committed save: what it took and what it wrote.
 
+    The `manifest` is the part of this process, and the sizes are those of the entire checkpoint.
     `unchanged`: the user's state was identical to the previous save. `final`: it was made after a
     notice.
     """
@@ -41,6 +45,8 @@ class SaveReport:
     manifest: CheckpointManifest
     stall_seconds: float
     durable_seconds: float
+    size_bytes: int
+    new_bytes: int
     unchanged: bool
     final: bool
 
@@ -55,6 +61,8 @@ class Saver:
     called as soon as there is an error that `wait` will raise. When the store is full, an old
     checkpoint may be deleted to make room: `after_giving_up` gets the step to save, the name of the
     deleted manifest and the error.
+
+    With a `group`, the ranks save together: each calls `save` for the same steps.
     """
 
     def __init__(
@@ -67,7 +75,8 @@ class Saver:
         memory_bytes_max: int | None,
         may_pickle: Collection[str],
         run_id: str | None = None,
-        group: Group | None = None,
+        group: RankGroup | None = None,
+        world_id: str = "",
         after_commit: Callable[[SaveReport], object],
         after_failure: Callable[[], object],
         after_giving_up: Callable[[int, str, StorageError], object],
@@ -87,16 +96,23 @@ class Saver:
         self._collector = GarbageCollector(
             store, retention, attempt, stop=lambda: self._limits.hurried
         )
-        self._committer = Committer(
+        self._division: Division | None = None
+        self._group_committer: GroupCommitter | None = None
+        kind = Committer if group is None else GroupCommitter
+        self._committer = kind(
             store,
             attempt,
-            group=group or SingleProcess(),
             hashing=hashing,
             run_id=run_id,
             packs=self._packs,
             collector=self._collector,
             limits=self._limits,
         )
+        if group is not None and isinstance(self._committer, GroupCommitter):
+            self._group_committer = self._committer
+            self._group_committer.join(group, world_id)
+            self._division = Division(group.rank, group.size)
+            self._division.prepare()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._settled = threading.Event()
@@ -116,10 +132,10 @@ class Saver:
         """Whether memory for the next save is still being made ready."""
         return self._staging.is_warming
 
-    def start_from(self, manifest: CheckpointManifest) -> None:
-        """Continue after the checkpoint that was resumed from: the store has its chunks."""
-        self._packs.assume_stored(manifest.chunks)
-        self._committer.start_from(manifest)
+    def start_from(self, manifest: AnyManifest, chunks: Sequence[Chunk]) -> None:
+        """Continue after the checkpoint that was resumed from: the store has these chunks."""
+        self._packs.assume_stored(chunks)
+        self._committer.start_from(manifest.name)
         self._collector.resumed = manifest.order
         self.committed_step = manifest.step
 
@@ -139,14 +155,14 @@ class Saver:
 
     def size_now(self) -> int:
         """The maximum number of bytes that a save would write."""
-        return sum(leaf.nbytes for leaf in self._capture().leaves)
+        return sum(leaf.nbytes for leaf in self._divided().tree.leaves)
 
     def warm_up(self) -> None:
         """Prepare memory for the current state in the background, so that no save waits for it."""
         self._staging.stop_warming()
         if self.busy:
             return
-        size = self._laid_out(self._capture()).size_bytes
+        size = self._laid_out(self._divided().tree).size_bytes
         with _skipped_without_memory():
             # At low priority, it would not be done before the first save on a busy machine, and
             # the loop would wait for longer than this takes from it now.
@@ -157,14 +173,25 @@ class Saver:
 
         Waits for an earlier save that is still being written, and raises its error.
         """
-        self.wait()
-        self._staging.stop_warming()
-        if step < self.committed_step:
-            raise ValueError(
-                f"Cannot save step {step}: step {self.committed_step} is already saved."
-            )
-        started = time.monotonic()
-        staged = self._stage(step, started)
+        try:
+            self.wait()
+        except BaseException as error:
+            self.skip(error)
+            raise
+        # Only now, because the previous save was still in progress.
+        if self._group_committer is not None:
+            self._group_committer.begin()
+        try:
+            self._staging.stop_warming()
+            if step < self.committed_step:
+                raise ValueError(
+                    f"Cannot save step {step}: step {self.committed_step} is already saved."
+                )
+            started = time.monotonic()
+            staged = self._stage(step, started)
+        except BaseException as error:
+            self._fail_group(error)
+            raise
         self.pending_step = step
         self._settled.clear()
         if staged.wave_bytes_max is None:
@@ -175,6 +202,12 @@ class Saver:
         finally:
             self._settle()
         return time.monotonic() - started
+
+    def skip(self, error: BaseException) -> None:
+        """Do not take part in a save of the group, because of the error of the previous one."""
+        if self._group_committer is not None:
+            self._group_committer.begin()
+            self._group_committer.fail(error)
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until nothing is in progress, and raise its error; False on a timeout."""
@@ -206,8 +239,21 @@ class Saver:
             error, self._error = self._error, None
             raise error
 
-    def _capture(self) -> Tree:
-        return capture(self._state, may_pickle=self._may_pickle)
+    def _divided(self) -> DividedTree:
+        """The state, or the part of it that this rank saves."""
+        tree = capture(self._state, may_pickle=self._may_pickle)
+        if self._division is None:
+            return DividedTree(tree=tree, equal=(), layout="")
+        return self._division.divide(tree, self._state)
+
+    @property
+    def _may_delete(self) -> bool:
+        """Whether this process deletes old checkpoints: of a group, only rank 0 does."""
+        return self._group_committer is None or self._group_committer.is_first
+
+    def _fail_group(self, error: BaseException) -> None:
+        if self._group_committer is not None:
+            self._group_committer.fail(error)
 
     def _laid_out(self, tree: Tree) -> Layout:
         sizes = [leaf.nbytes for leaf in tree.leaves]
@@ -217,7 +263,10 @@ class Saver:
 
     def _stage(self, step: int, started: float) -> StagedState:
         """Copy the state, if it fits into memory."""
-        tree = self._capture()
+        divided = self._divided()
+        if self._group_committer is not None:
+            self._group_committer.describe(divided)
+        tree = divided.tree
         layout = self._laid_out(tree)
         bound = self._staging.obtain(layout)
         fits = layout.size_bytes <= bound
@@ -267,31 +316,35 @@ class Saver:
 
     def _save_staged(self, staged: StagedState) -> None:
         try:
-            manifest = self._write_and_commit(staged)
+            saved = self._write_and_commit(staged)
         except StoreFull as error:
-            if not self._make_room(staged.step, error):
+            # The ranks of a group save again together, with the next save.
+            if not self._make_room(staged.step, error) or self._group_committer is not None:
                 raise
-            manifest = self._write_and_commit(staged)
+            saved = self._write_and_commit(staged)
         self.pending_step, self.committed_step = None, staged.step
         self._after_commit(
             SaveReport(
-                manifest=manifest,
+                manifest=saved.manifest,
                 stall_seconds=staged.stall_seconds,
                 durable_seconds=time.monotonic() - staged.started,
-                unchanged=self._writer.is_unchanged(staged, manifest),
+                size_bytes=saved.size_bytes,
+                new_bytes=saved.new_bytes,
+                unchanged=self._writer.is_unchanged(staged, saved.manifest),
                 final=self._limits.hurried,
             )
         )
         self._settled.set()
         in_waves = staged.wave_bytes_max is not None
-        self._committer.clean_up(manifest, self._writer, in_waves=in_waves)
+        self._committer.clean_up(saved, self._writer, in_waves=in_waves)
 
-    def _write_and_commit(self, staged: StagedState) -> CheckpointManifest:
+    def _write_and_commit(self, staged: StagedState) -> CommittedSave:
         """Two steps: nothing is visible until everything is written."""
         try:
             packed = self._writer.write(staged)
-            return self._committer.commit(staged, packed)
-        except Exception:
+            return self._committer.commit(staged, packed, self._writer)
+        except Exception as error:
+            self._fail_group(error)
             if not self._limits.hurried:
                 # Part of a state would only use up space that the next save needs.
                 self._packs.discard()
@@ -303,6 +356,8 @@ class Saver:
         If killed: the newest checkpoint that reads back still exists.
         """
         self._packs.discard()
+        if not self._may_delete:
+            return False
         self._committer.check_fence()
         deleted = self._collector.deleted
         self._collector.wait()

@@ -6,8 +6,9 @@ If killed: packs without a manifest, which the next garbage collection deletes.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from outlast.checkpoint.format.envelope import digest_of
 from outlast.checkpoint.format.layout import CHUNK_BYTES, SMALL_BYTES_MAX, Layout, waves
-from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, digest_of
+from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk
 from outlast.checkpoint.saving.packing import PackedChunks, PackWriter
 from outlast.checkpoint.saving.staging import StagingBuffer
 from outlast.checkpoint.state.tree import Tree

@@ -7,6 +7,7 @@ second copy of the state.
 
 import ast
 import functools
+import math
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -16,6 +17,21 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from outlast.checkpoint.state.jax_arrays import (
+    check_readable,
+    jax_traits,
+    numbers_of,
+    placed_like,
+)
+from outlast.checkpoint.state.jax_shards import copy_box, here, local_box
+from outlast.checkpoint.state.shards import (
+    Shard,
+    dtensor_class,
+    is_copy,
+    local_of,
+    placement_names,
+    shard_of,
+)
 from outlast.checkpoint.state.traits import Traits, numpy_traits, torch_traits
 
 Bytes = npt.NDArray[np.uint8]
@@ -35,6 +51,14 @@ class ArrayInfo(NamedTuple):
     identity: object
     extent: tuple[str, int, int] | None
     traits: Traits
+    shard: Shard | None = None
+    """Which part of the array is on this rank, if each rank has one: `nbytes` are of that part."""
+    local_shape: tuple[int, ...] = ()
+    """The shape of that part."""
+    is_copy: bool = False
+    """Whether another rank has the same part, and saves it."""
+    is_replicated: bool = False
+    """Whether the library keeps the complete array equal on all ranks."""
 
 
 class Library(Protocol):
@@ -210,8 +234,57 @@ class TorchLibrary:
         return found
 
 
+class DTensorLibrary:
+    """Tensors that are distributed over ranks: the bytes are those of the part on this rank."""
+
+    name = "torch"
+
+    def __init__(self, local: TorchLibrary) -> None:
+        self._local = local
+
+    def owns(self, kind: type) -> bool:
+        dtensor = dtensor_class()
+        return dtensor is not None and issubclass(kind, dtensor)
+
+    def describe(self, array: Any) -> ArrayInfo:
+        shard = shard_of(array)
+        traits: Traits = {"placements": placement_names(array)}
+        if array.is_leaf and array.requires_grad:
+            traits["grad"] = True
+        local = self._local.describe(local_of(array))
+        return local._replace(
+            shape=shard.global_shape,
+            traits=traits,
+            shard=shard,
+            local_shape=local.shape,
+            is_copy=is_copy(array),
+        )
+
+    def copy_out(self, array: Any, target: Bytes) -> None:
+        self._local.copy_out(local_of(array), target)
+
+    def memory(self, array: Any) -> Bytes | None:
+        return self._local.memory(local_of(array))
+
+    def receiver(self, template: Any) -> tuple[Bytes, Callable[[], object]]:
+        target, fill = self._local.receiver(local_of(template))
+
+        def finish() -> object:
+            fill()
+            return template
+
+        return target, finish
+
+    def empty(self, dtype: str, shape: tuple[int, ...], traits: Mapping[str, Any]) -> Any:
+        return self._local.empty(dtype, shape, traits)
+
+
 class JaxLibrary:
-    """Arrays that cannot be written to: a restored one takes the place of its template."""
+    """Arrays that cannot be written to: a restored one takes the place of its template.
+
+    Of an array that is distributed over processes, the bytes are those of the part on this one, or
+    all of them if it is equal everywhere.
+    """
 
     name = "jax"
 
@@ -220,27 +293,39 @@ class JaxLibrary:
         return jax is not None and issubclass(kind, jax.Array)
 
     def describe(self, array: Any) -> ArrayInfo:
-        jax = sys.modules["jax"]
-        if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
-            raise ValueError("a typed random key (store jax.random.key_data of it)")
+        check_readable(array)
+        numbers, traits = numbers_of(array), jax_traits(array)
+        shape = tuple(numbers.shape)
         # It cannot be written to, so it does not matter what shares it.
-        return ArrayInfo(
-            array.dtype.name, tuple(array.shape), int(array.nbytes), id(array), None, {}
+        info = ArrayInfo(numbers.dtype.name, shape, int(numbers.nbytes), id(array), None, traits)
+        if array.is_fully_addressable:
+            return info
+        box = local_box(numbers)
+        if numbers.is_fully_replicated:
+            return info._replace(is_replicated=True)
+        return info._replace(
+            nbytes=math.prod(box.shape) * numbers.dtype.itemsize,
+            shard=box.shard,
+            local_shape=box.shape,
+            is_copy=box.is_copy,
         )
 
     def copy_out(self, array: Any, target: Bytes) -> None:
-        np.copyto(target, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        numbers = numbers_of(array)
+        if _has_all(numbers):
+            found = np.ascontiguousarray(here(numbers))
+            np.copyto(target, found.reshape(-1).view(np.uint8))
+        else:
+            copy_box(numbers, target.view(numbers.dtype).reshape(local_box(numbers).shape))
 
     def memory(self, array: Any) -> Bytes | None:
         return None
 
     def receiver(self, template: Any) -> tuple[Bytes, Callable[[], object]]:
-        fresh = np.empty(template.shape, template.dtype)
-        jax = sys.modules["jax"]
-        return (
-            _numpy_bytes(fresh),
-            lambda: jax.device_put(fresh, template.sharding),
-        )
+        numbers = numbers_of(template)
+        shape = numbers.shape if _has_all(numbers) else local_box(numbers).shape
+        fresh = np.empty(shape, numbers.dtype)
+        return _numpy_bytes(fresh), lambda: placed_like(template, fresh)
 
     def empty(self, dtype: str, shape: tuple[int, ...], traits: Mapping[str, Any]) -> Any:
         jax = sys.modules["jax"]
@@ -253,7 +338,12 @@ class JaxLibrary:
         return jax.numpy.zeros(shape, kind)
 
 
-LIBRARIES: tuple[Library, ...] = (NumpyLibrary(), TorchLibrary(), JaxLibrary())
+_TORCH = TorchLibrary()
+
+LIBRARIES: tuple[Library, ...] = (NumpyLibrary(), _TORCH, JaxLibrary())
+
+# A DTensor is a tensor too, so it is asked first.
+_OWNERS: tuple[Library, ...] = (DTensorLibrary(_TORCH), *LIBRARIES)
 
 
 def library_of(array: object) -> Library | None:
@@ -265,7 +355,7 @@ def library_of(array: object) -> Library | None:
 @functools.lru_cache(1024)
 def _library_of(kind: type) -> Library | None:
     # A class exists only once its library is loaded, so that the answer stays right.
-    return next((library for library in LIBRARIES if library.owns(kind)), None)
+    return next((library for library in _OWNERS if library.owns(kind)), None)
 
 
 def library_named(name: str) -> Library | None:
@@ -312,6 +402,11 @@ def _numpy_bytes(array: "npt.NDArray[Any]") -> Bytes:
         return np.empty(0, np.uint8)
     # A matrix would stay one, with two dimensions.
     return np.asarray(array).reshape(-1).view(np.uint8)
+
+
+def _has_all(numbers: Any) -> bool:
+    """Whether one device, or all devices of this process, have the complete array of JAX."""
+    return bool(numbers.is_fully_addressable or numbers.is_fully_replicated)
 
 
 def _is_expanded(tensor: Any) -> bool:

@@ -3,9 +3,12 @@
 A node is a JSON scalar, or an object with one key that names its kind: `d` dict, `l` list, `t`
 tuple, `s` set, `fs` frozenset, `i` large int, `f` float that JSON lacks, `c` complex, `b` bytes,
 `ba` bytearray, `n` NumPy scalar, `a` array (an index into the leaves), `o` object with a
-state_dict, `m` the same for a torch module, whose keys are fixed, `v` an `outlast.value`, `y` a
-pair of traits and the node that has them (see `traits.py`), `r` a reference to a container or
-object that occurred earlier (its number among all that can be shared, in the order of the tree).
+state_dict, `m` the same for a model, whose keys are fixed, `v` an `outlast.value`, `j` a node of a
+JAX pytree (the name of its class, what is static in it, and its children with their keys), `jo` the
+same if its attributes can be set, `k` a value that is compared but not restored, null if it is not
+plain, `y` a pair of traits and the node that has them (see `traits.py`), `r` a reference to a
+container or object that occurred earlier (its number among all that can be shared, in the order of
+the tree).
 Nothing in it names code to run except `p`, a pickle, which is written and read only at paths that
 the user lists.
 """
@@ -26,7 +29,7 @@ TreeNode: TypeAlias = Any
 """A JSON value as described above."""
 
 
-SHARED = frozenset("d l s ba o m v".split())
+SHARED = frozenset("d l s ba o m v jo".split())
 """The kinds that can be in two places at once, and change in both."""
 
 
@@ -92,6 +95,8 @@ def walk(root: TreeNode) -> Iterator[TreeNode]:
             stack += reversed(inner[kind])
         elif kind in ("o", "m", "v"):
             stack.append(inner[kind])
+        elif kind in ("j", "jo"):
+            stack += [item for _, item in reversed(inner[kind][2])]
 
 
 def path_of(parent: str, key: object) -> str:
@@ -134,6 +139,17 @@ def is_json(thing: object) -> bool:
         # Longer numbers are not read back by every reader of JSON, the longest not even by ours.
         return thing.bit_length() <= _SMALL_INT_BITS
     return thing is None or type(thing) is bool or type(thing) is str
+
+
+def is_plain(thing: object) -> bool:
+    """Whether this is a plain value, or a list, tuple or dict of nothing else."""
+    if type(thing) in (list, tuple):
+        return all(map(is_plain, thing))  # type: ignore[call-overload]  # one of the two
+    if type(thing) is dict:
+        return all(is_plain(key) and is_plain(item) for key, item in thing.items())
+    if isinstance(thing, np.generic):
+        return _has_class_of_dtype(thing)
+    return is_json(thing) or type(thing) in (int, float, complex, bytes)
 
 
 def _has_class_of_dtype(thing: "np.generic[Any]") -> bool:

@@ -103,8 +103,21 @@ def random_states() -> dict[str, object]:
     if (torch := sys.modules.get("torch")) is not None:
         states["torch"] = torch.get_rng_state()
         if torch.cuda.is_initialized():
-            states["cuda"] = torch.cuda.get_rng_state_all()
+            states["cuda"] = _cuda_states(torch)
     return states
+
+
+def derive_for_rank(rank: int, step: int) -> None:
+    """Seed the global generators of a rank that has no saved state, from another rank's.
+
+    The result depends only on that state, the step and the rank.
+    """
+    seed = random.Random(f"{random.getstate()[1][-2:]}/{step}/{rank}").randrange(2**32)
+    random.seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed)
 
 
 def _set(states: Any) -> None:
@@ -115,4 +128,28 @@ def _set(states: Any) -> None:
         torch = sys.modules["torch"]
         torch.set_rng_state(states["torch"])
         if "cuda" in states and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(states["cuda"])
+            _set_cuda_states(torch, states["cuda"])
+
+
+def _cuda_states(torch: Any) -> Any:
+    """Those of all GPUs; of the current one only, if other ranks use the others."""
+    if _is_one_of_several(torch):
+        return [torch.cuda.get_rng_state()]
+    return torch.cuda.get_rng_state_all()
+
+
+def _set_cuda_states(torch: Any, states: Any) -> None:
+    if _is_one_of_several(torch):
+        torch.cuda.set_rng_state(states[0])
+    else:
+        torch.cuda.set_rng_state_all(states)
+
+
+def _is_one_of_several(torch: Any) -> bool:
+    # Asking for the generator of another rank's GPU would take memory there.
+    distributed = torch.distributed
+    return bool(
+        distributed.is_available()
+        and distributed.is_initialized()
+        and distributed.get_world_size() > 1
+    )

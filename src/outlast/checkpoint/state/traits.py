@@ -3,8 +3,9 @@
 A trait is recorded only where it is not the default: the class of a container or array, the
 factory of a defaultdict, the plain attributes of a container or NumPy array, the order of an
 array's dimensions in memory, whether a tensor requires a gradient, which parameters of a module do
-not, and whether an array shares memory with others. Standard classes can be created again from
-their names; any other class needs an instance in the fresh state to copy. No name is ever imported.
+not, whether an array of JAX is a random key or has a weak type (see `jax_arrays.py`), and whether
+an array shares memory with others. Standard classes can be created again from their names; any
+other class needs an instance in the fresh state to copy. No name is ever imported.
 """
 
 import collections
@@ -16,11 +17,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 Traits: TypeAlias = dict[str, Any]
-"""`class`, `factory`, `attributes`, `order`, `grad`, `frozen` and `memory`.
+"""`class`, `factory`, `attributes`, `order`, `grad`, `frozen`, `key`, `weak`, `memory`,
+`placements`, and `mesh_axes`.
 
 Each only where it is not the default. `memory` is the path of the largest of the arrays that share
 one piece of memory, and the distance from its first byte. Earlier versions wrote `view` instead:
-any one of the other arrays, and the distance from that.
+any one of the other arrays, and the distance from that. `placements` are those of a DTensor.
+`mesh_axes` are the axes of the mesh that divide each dimension of a distributed array of JAX.
 """
 
 _PLAIN = frozenset({dict, list, tuple, set, frozenset})
@@ -164,6 +167,10 @@ def described(traits: Mapping[str, Any]) -> str:
         words.append("with a gradient" if traits["grad"] else "without a gradient")
     if "order" in traits:
         words.append(f"with its dimensions in the order {traits['order']}")
+    if "key" in traits:
+        words.append(f"a random key of {traits['key']}")
+    if "weak" in traits:
+        words.append("with a weak type")
     if "attributes" in traits:
         words.append(f"with the attributes {traits['attributes']}")
     return " ".join(words) or "plain"

@@ -6,11 +6,12 @@ Pure: reads the state, copies no array.
 import base64
 import pickle
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from outlast.checkpoint.errors import UnsupportedState
+from outlast.checkpoint.state.adapters import StateSource, adapted, has_fixed_keys
 from outlast.checkpoint.state.arrays import Library, library_of
 from outlast.checkpoint.state.nodes import (
     SHARED_BITS,
@@ -22,7 +23,16 @@ from outlast.checkpoint.state.nodes import (
     scalar,
     unsupported,
 )
+from outlast.checkpoint.state.pytrees import (
+    Kept,
+    constant,
+    flattened,
+    is_changeable,
+    is_code,
+    is_pytree,
+)
 from outlast.checkpoint.state.randomness import as_value, bits_of
+from outlast.checkpoint.state.shards import Shard
 from outlast.checkpoint.state.traits import Traits, container_traits, own_attributes
 
 DEPTH_MAX = 100
@@ -32,7 +42,9 @@ DEPTH_MAX = 100
 class Leaf:
     """An array of the state: its path, what it is, and the array itself.
 
-    `is_writable`: it has memory that could be changed, so it matters who shares it.
+    `is_writable`: it has memory that could be changed, so it matters who shares it. If `shard` says
+    that only a part of the array is here, or to be saved, `nbytes` are of that part. `is_copy`:
+    another rank has the same part. `is_replicated`: all ranks have the same array.
     """
 
     path: str
@@ -42,6 +54,9 @@ class Leaf:
     nbytes: int
     is_writable: bool
     array: Any
+    shard: Shard | None = None
+    is_copy: bool = False
+    is_replicated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,12 +85,41 @@ def capture(state: object, *, may_pickle: Collection[str] = ()) -> Tree:
     )
 
 
+def check_can_be_filled(state: object) -> None:
+    """Raise `UnsupportedState` for a state that a resume could only replace, unseen by anyone."""
+    is_fixed = isinstance(state, tuple | frozenset | Mapping)
+    if is_pytree(state):
+        is_fixed = not is_changeable(state) and source_of(state) is None
+    elif isinstance(state, MutableMapping):
+        is_fixed = False
+    if is_fixed:
+        raise UnsupportedState(
+            f"The state is a {type(state).__qualname__}, which cannot be changed in place, so a "
+            "resume could not fill it.",
+            hint='Put it in a dict, such as {"train": train}, and use what the dict contains.',
+        )
+
+
 def has_state_dict(thing: object) -> bool:
     # A class has the functions too, but no state.
     return not isinstance(thing, type) and (
         callable(getattr(thing, "state_dict", None))
         and callable(getattr(thing, "load_state_dict", None))
     )
+
+
+def source_of(thing: object) -> StateSource | None:
+    """How to read and fill an object that keeps a state; None if it has none of its own."""
+    # Asked first: random streams of nnx have an attribute of any name.
+    if (found := adapted(thing)) is not None:
+        return found
+    own: Any = thing
+    return own if has_state_dict(thing) else None
+
+
+def is_model(thing: object, source: StateSource) -> bool:
+    """Whether an object has the same keys from the start, so that none can come later."""
+    return is_module(thing) or has_fixed_keys(source)
 
 
 class _Capture:
@@ -89,6 +133,7 @@ class _Capture:
         self._seen: dict[int, tuple[int, object]] = {}
         self._open: set[int] = set()
         self._bits: dict[int, tuple[str, object]] = {}
+        self._pytrees = 0
         self.attribute_objects: set[int] = set()
 
     def node(self, thing: object, path: str, depth: int = 0) -> TreeNode:
@@ -99,8 +144,8 @@ class _Capture:
             )
         if path in self._may_pickle:
             return {"p": _pickled(thing, path)}
-        if is_json(thing):
-            return thing
+        if is_json(thing) or type(thing) is float:
+            return scalar(thing, path)
         if (library := library_of(thing)) is not None:
             return self._array(library, thing, path)
         if isinstance(thing, tuple | frozenset) or not self._can_be_shared(thing):
@@ -120,32 +165,50 @@ class _Capture:
         return found
 
     def _can_be_shared(self, thing: object) -> bool:
-        return (
-            isinstance(thing, Mapping | list | set)
-            or type(thing) is bytearray
-            or has_state_dict(thing)
-            or as_value(thing) is not None
-        )
+        if type(thing) is bytearray or source_of(thing) is not None or as_value(thing) is not None:
+            return True
+        if is_pytree(thing):
+            return is_changeable(thing)
+        return isinstance(thing, Mapping | list | set)
 
     def _part(self, thing: object, path: str, depth: int) -> TreeNode:
         if (found := as_value(thing)) is not None:
             return {"v": self.node(self._with_sharing(thing, found.get(), path), path, depth + 1)}
-        if has_state_dict(thing):
-            return self._object(thing, path, depth)
+        if (source := source_of(thing)) is not None:
+            return self._object(thing, source, path, depth)
+        if is_pytree(thing):
+            return self._pytree(thing, path, depth)
+        if isinstance(thing, Kept):
+            return {"k": constant(thing.value)}
         if not _is_container(thing):
-            return scalar(thing, path)
+            return {"k": None} if self._pytrees and is_code(thing) else scalar(thing, path)
         traits = container_traits(thing) | _attributes(thing, path)
         node = self._container(thing, path, depth)
         return {"y": [traits, node]} if traits else node
 
-    def _object(self, thing: Any, path: str, depth: int) -> TreeNode:
+    def _pytree(self, thing: Any, path: str, depth: int) -> TreeNode:
+        try:
+            flat = flattened(thing)
+        except Exception as error:  # the functions that its class has registered may raise anything
+            raise unsupported(path, f"a pytree that JAX cannot take apart ({error})") from error
+        self._pytrees += 1
+        pairs = zip(flat.keys, flat.children, strict=True)
+        children = [[key, self.node(one, path_of(path, key), depth + 1)] for key, one in pairs]
+        self._pytrees -= 1
+        return {"jo" if is_changeable(thing) else "j": [flat.name, flat.static, children]}
+
+    def _object(self, thing: Any, source: StateSource, path: str, depth: int) -> TreeNode:
         number = self._seen[id(thing)][0]
-        state = thing.state_dict()
+        state = source.state_dict()
         if isinstance(state, Mapping) and state.keys() <= getattr(thing, "__dict__", {}).keys():
             self.attribute_objects.add(number)
-        node = self.node(state, path, depth + 1)
         if not is_module(thing):
-            return {"o": node}
+            is_pytree_too = has_fixed_keys(source)
+            self._pytrees += is_pytree_too
+            node = self.node(state, path, depth + 1)
+            self._pytrees -= is_pytree_too
+            return {"m" if is_pytree_too else "o": node}
+        node = self.node(state, path, depth + 1)
         traits, inner = opened(node)
         frozen = [name for name, one in thing.named_parameters() if not one.requires_grad]
         if frozen and kind_of(inner) == "d":
@@ -207,6 +270,9 @@ class _Capture:
                     nbytes=info.nbytes,
                     is_writable=info.extent is not None,
                     array=array,
+                    shard=info.shard,
+                    is_copy=info.is_copy,
+                    is_replicated=info.is_replicated,
                 )
             )
         traits = info.traits
