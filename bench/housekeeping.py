@@ -13,6 +13,7 @@ import numpy as np
 from bench.measure import Row, interleaved, table
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.format.encoding import encode
+from outlast.checkpoint.format.manifest import CheckpointManifest
 from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
 from outlast.checkpoint.runs.history import History
@@ -114,6 +115,7 @@ def _with_kept(run: Path, number: int) -> Path:
     checkpointer.close()
     store = open_store(run)
     first = read_manifest(store, manifest_names(store)[0])
+    assert isinstance(first, CheckpointManifest)
     for count in range(2, number + 1):
         more = replace(first, step=10 * count)
         store.create(more.name, [encode(more)])

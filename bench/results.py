@@ -5,6 +5,7 @@ TOPICS = (
     "exec",
     "checkpoint",
     "housekeeping",
+    "ranks",
     "queue",
     "worker",
     "drill",
