@@ -48,7 +48,7 @@ def report(
     size_mib: int = 256,
     only: Iterable[str] = PHASES,
     *,
-    notices: int = 100,
+    notices: int = 40,
     folder: Path | None = None,
     python: str | None = None,
 ) -> str:

@@ -69,6 +69,9 @@ def data_parallel(mib: int) -> RankState:
     optimizer.step()
     optimizer.zero_grad()
     moments = [one for state in optimizer.state.values() for one in state.values()]
+    for moment in moments:
+        # Equal bytes would be stored only once.
+        moment.uniform_()
     changing = [*(one.detach() for one in model.parameters()), *moments]
     return RankState(
         live={"model": model, "optimizer": optimizer},

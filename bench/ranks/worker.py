@@ -84,7 +84,6 @@ def notices(_: Path, count: int) -> dict[str, Any]:
     for number in range(count):
         noticed = chance.randrange(world.size)
         after_seconds = chance.random() * NOTICE_SECONDS_MAX
-        dist.barrier()
         stopped = _stop_once(world, number, after_seconds if noticed == world.rank else None)
         everyone: list[Any] = [None] * world.size
         dist.all_gather_object(everyone, stopped)
@@ -107,6 +106,8 @@ def _stop_once(world: World, number: int, after_seconds: float | None) -> dict[s
         agreement.call_stop("SIGTERM", 12.0)
 
     agreement.start()
+    # Connecting may take long, because torch looks up the names of the addresses.
+    dist.barrier()
     timer = threading.Timer(after_seconds or 0.0, notice)
     if after_seconds is not None:
         timer.start()

@@ -26,6 +26,8 @@ class RankGroup:
     def __init__(self, world: World, channel: Channel) -> None:
         self._world = world
         self._channel = channel
+        self.raises_together = False
+        """Whether all ranks have been told why none of them can go on, and raise by themselves."""
 
     @property
     def rank(self) -> int:
@@ -50,10 +52,10 @@ class RankGroup:
         except ChannelLost as error:
             raise _lost(error) from error
 
-    def claim(self, key: str, facts: Mapping[str, object]) -> None:
-        """Publish under a key that may have a value already, which then stays."""
+    def claim(self, key: str, facts: Mapping[str, object]) -> dict[str, Any]:
+        """Publish under a key that may have a value already, which then stays; returns it."""
         try:
-            self._channel.claim(key, _encoded(facts))
+            return _parsed(self._channel.claim(key, _encoded(facts)))
         except ChannelLost as error:
             raise _lost(error) from error
 

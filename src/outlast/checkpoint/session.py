@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from outlast._base.logs import get_logger
-from outlast.checkpoint.errors import CheckpointError, RanksLost
+from outlast.checkpoint.errors import CheckpointError
 from outlast.checkpoint.failures import FailureHandler
 from outlast.checkpoint.forks import watch_forks
 from outlast.checkpoint.format.keys import load_hashings, warn_of_open_key_file
@@ -30,12 +30,11 @@ from outlast.checkpoint.starting import StartedAttempt, start_attempt
 from outlast.checkpoint.state.randomness import derive_for_rank, generators
 from outlast.checkpoint.state.step_hashes import hash_of_all
 from outlast.checkpoint.state.tree import capture, check_can_be_filled
+from outlast.checkpoint.team import RankTeam
 from outlast.errors import OutlastError
 from outlast.interruption.guard import Guard
 from outlast.journal import events
-from outlast.ranks.agreement import Agreement, Order, OrderKind
-from outlast.ranks.collectives import is_collective_failure
-from outlast.ranks.settings import LOST
+from outlast.ranks.agreement import Order, OrderKind
 from outlast.storage import StorageError, final, open_store
 from outlast.storage.objects.retrying import hurried
 
@@ -44,11 +43,6 @@ log = get_logger(__name__)
 _PROGRESS_SECONDS = 10.0
 _FENCE_SECONDS = 30.0
 _WARM_SECONDS_MAX = 30.0
-# For a rank whose peers are lost: enough to reach a boundary, if it is not stuck.
-_LOST_EXIT_SECONDS = 5.0
-# How long the ranks have to answer when a collective has failed, and how often to look.
-_ANSWER_SECONDS = 10.0
-_ANSWER_CHECK_SECONDS = 0.05
 
 
 class CheckpointSession:
@@ -69,9 +63,7 @@ class CheckpointSession:
         guard: Guard | None = None,
     ) -> None:
         self._guard = guard
-        self._agreement: Agreement | None = None
-        self._held_error: BaseException | None = None
-        self._raised_error: BaseException | None = None
+        self._team: RankTeam | None = None
         self._filler: StateFiller | None = None
         self._final_bytes = 0
         self._group = current_group()
@@ -161,13 +153,16 @@ class CheckpointSession:
             size=self._group.size if self._group is not None else 1,
             is_elastic=self._settings.elastic,
         )
-        self._agree()
+        if self._group is not None:
+            self._team = RankTeam(self._group, self._guard, self._seconds_needed)
+            self._team.start()
         try:
             started = start_attempt(self._store, self._filler, self._group)
         except BaseException as error:
-            # They may wait for this rank, or raise by themselves.
-            self.report_failure(error)
-            self._leave_group()
+            if self._team is not None and self._group is not None:
+                if not self._group.raises_together:
+                    self._team.report_failure(error)
+                self._team.close()
             raise
         self._started, self.attempt = started, started.attempt
         if self.is_recut:
@@ -193,22 +188,26 @@ class CheckpointSession:
 
     def tick(self, step: int) -> Order | None:
         """See `Checkpointer.tick`. Returns the order to stop at this step, if the ranks agreed."""
-        if self._agreement is None:
+        if self._team is None:
             self._tick(step)
             return None
-        order = self._agreement.boundary(step)
+        order = self._team.boundary(step)
         if order is None:
             with self._raised_together():
                 self._tick(step)
-            return None
-        return self._obey(order, step)
+        elif order.kind is OrderKind.SAVE:
+            with self._raised_together():
+                self.save(step)
+        else:
+            return order
+        return None
 
     def call_save(self, step: int) -> None:
         """Save now or, with several ranks, at the next step that all of them can still reach."""
-        if self._agreement is None:
+        if self._team is None:
             self.save(step)
         else:
-            self._agreement.call_save()
+            self._team.call_save()
 
     def save(self, step: int) -> None:
         """See `Checkpointer.save`. With several ranks, all of them save the same step."""
@@ -295,29 +294,13 @@ class CheckpointSession:
             self._started.journal.record(event)
 
     def report_failure(self, error: BaseException) -> None:
-        """Let the other ranks know that this one has failed, so that they do not wait for it."""
-        if self._agreement is not None and error is not self._raised_error:
-            self._agreement.call_lost(f"rank {self.rank} failed: {type(error).__name__}: {error}")
+        """Let the other ranks know that this one has failed, if there are any."""
+        if self._team is not None:
+            self._team.report_failure(error)
 
     def is_ended_by_peers(self, error: BaseException) -> bool:
-        """Whether an error comes from another rank that is gone, not from this one.
-
-        A collective fails as soon as a rank in it dies. So all ranks are asked for an answer, and
-        the guard gets a notice if one does not give any.
-        """
-        agreement, guard = self._agreement, self._guard
-        may_be = isinstance(error, RanksLost) or is_collective_failure(error)
-        if agreement is None or guard is None or not may_be:
-            return False
-        agreement.call_stop("a collective failed", guard.budget_seconds)
-        give_up_at = time.monotonic() + max(_ANSWER_SECONDS, guard.budget_seconds / 6)
-        while not guard.wait(_ANSWER_CHECK_SECONDS):
-            order = agreement.boundary(self._step)
-            if order is not None and not order.is_full:
-                guard.announce_peer(order.reason, _LOST_EXIT_SECONDS)
-            elif time.monotonic() >= give_up_at:
-                return False
-        return True
+        """Whether an error comes from another rank that is gone, not from this one."""
+        return self._team is not None and self._team.is_ended_by_peers(error)
 
     def close(self, seconds_left: float = math.inf) -> None:
         """See `Checkpointer.close`."""
@@ -326,7 +309,8 @@ class CheckpointSession:
         try:
             self._close(self._saver, seconds_left)
         finally:
-            self._leave_group()
+            if self._team is not None:
+                self._team.close()
 
     def _close(self, saver: Saver, seconds_left: float) -> None:
         self._saver = None
@@ -360,23 +344,8 @@ class CheckpointSession:
         """In a forked child: make the next `tick` look closely, and refuse."""
         self.is_forked = self._alarm = True
 
-    def _agree(self) -> None:
-        """Start to hear the other ranks, if there are any."""
-        if self._group is None:
-            return
-        guard = self._guard
-        self._agreement = agreement = Agreement(
-            self._group.world,
-            self._group.channel,
-            seconds_left=guard.remaining if guard is not None else lambda: math.inf,
-            seconds_needed=lambda: self._schedule.needed_seconds(self._final_bytes),
-            on_stop_call=guard.announce_peer if guard is not None else lambda *_: None,
-            on_lost=self._lose_peers,
-            lost_seconds=LOST.read().value,
-        )
-        agreement.start()
-        if guard is not None:
-            guard.on_notice(lambda notice: agreement.call_stop(notice.reason, guard.remaining()))
+    def _seconds_needed(self) -> float:
+        return self._schedule.needed_seconds(self._final_bytes)
 
     def _continue_recut(self, started: StartedAttempt) -> None:
         """Continue what another number of ranks has saved."""
@@ -393,50 +362,17 @@ class CheckpointSession:
             self._group.size if self._group is not None else 1,
         )
 
-    def _lose_peers(self, reason: str) -> None:
-        """Exit soon: a rank is gone, and this one may wait for it, in a collective for example."""
-        if self._guard is not None:
-            self._guard.announce_peer(reason, _LOST_EXIT_SECONDS)
-        elif self._group is not None:
-            self._group.close()
-
-    def _obey(self, order: Order, step: int) -> Order | None:
-        match order.kind:
-            case OrderKind.SAVE:
-                with self._raised_together():
-                    self.save(step)
-                return None
-            case OrderKind.RAISE:
-                self._raised_error = self._held_error or CheckpointError(
-                    f"Rank {order.rank} cannot continue: {order.reason}"
-                )
-                raise self._raised_error
-            case OrderKind.STOP if self._guard is None:
-                raise CheckpointError(f"The ranks stopped: {order.reason}")
-        return order
-
     @contextlib.contextmanager
     def _raised_together(self) -> Iterator[None]:
-        """Hold an error back until all ranks raise one at the same step.
-
-        A rank that raises alone would leave the others waiting for it.
-        """
+        """Hold an error back until all ranks raise one at the same step."""
         try:
             yield
         except Exception as error:
-            if self._agreement is None or self.is_forked:
+            if self._team is None or self.is_forked:
                 raise
-            if self._held_error is None:
-                self._held_error = error
+            if self._team.hold(error):
                 # The others may save once more before all raise, and must not wait for this rank.
                 self.saver.skip(error)
-                self._agreement.call_raise(str(error))
-
-    def _leave_group(self) -> None:
-        if self._agreement is not None:
-            self._agreement.close()
-        if self._group is not None:
-            self._group.close()
 
     def _begin(self, started: StartedAttempt) -> None:
         found, history = started.resumption, started.history

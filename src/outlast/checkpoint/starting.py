@@ -118,9 +118,10 @@ def _lead(store: Store, filler: StateFiller, group: RankGroup) -> StartedAttempt
     try:
         return _start(store, resume, on_claim, world_size=group.size)
     except Exception as error:
-        # Published under a key that already has a value, it changes nothing.
+        # If the others have the number of the attempt already, this changes nothing.
         with contextlib.suppress(CheckpointError):
-            group.claim("start", {"error": str(error)})
+            started = group.claim("start", {"error": str(error)})
+            group.raises_together |= "error" in started
         raise
 
 
@@ -128,6 +129,7 @@ def _follow(store: Store, filler: StateFiller, group: RankGroup) -> StartedAttem
     """Start as any other rank."""
     started = group.read("start", START_SECONDS_MAX)
     if "error" in started:
+        group.raises_together = True
         raise CheckpointError(f"Rank 0 could not start: {started['error']}")
     refuse_without_key(store)
     return StartedAttempt(

@@ -72,6 +72,7 @@ class _GroupResume:
         if self._group.rank != 0:
             found = self._group.read(key, START_SECONDS_MAX)
             if "error" in found:
+                self._group.raises_together = True
                 raise CheckpointError(f"Rank 0 cannot resume: {found['error']}")
             return str(found["name"])
         try:
@@ -82,6 +83,7 @@ class _GroupResume:
         except Exception as error:
             with contextlib.suppress(CheckpointError):
                 self._group.publish(key, {"error": str(error)})
+                self._group.raises_together = True
             raise
         self._group.publish(key, {"name": name})
         return name
@@ -100,6 +102,7 @@ class _GroupResume:
             refusal, facts = error, {"refused": str(error)}
         self._group.publish(f"loaded/{self._round}/{self._group.rank}", facts)
         all_facts = self._group.gather(f"loaded/{self._round}", START_SECONDS_MAX)
+        self._group.raises_together = any("refused" in found for found in all_facts)
         if refusal is not None:
             raise refusal
         return loaded if self._all_loaded(name, all_facts) else None

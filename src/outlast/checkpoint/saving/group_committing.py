@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointError, Fenced
@@ -27,6 +27,9 @@ from outlast.errors import OutlastError
 from outlast.storage import StorageError, StoreFull, create_or_confirm
 
 log = get_logger(__name__)
+
+_Rows: TypeAlias = list[list[Any]]
+"""The path, the size and the saved elements of each divided array."""
 
 # The replicas are compared at the first save and then at every 50th.
 _COMPARED_EVERY = 50
@@ -45,6 +48,10 @@ class GroupCommitter(Committer):
         self._is_reported = False
         self._facts: dict[str, object] = {}
         self._equal_paths: list[str] = []
+        # How many elements of each array this rank saves, and in which save it last said so.
+        self._rows: _Rows = []
+        self._rows_sent: tuple[_Rows, int] = ([], -1)
+        self._rows_known: dict[tuple[int, int], _Rows] = {}
 
     @property
     def is_first(self) -> bool:
@@ -59,7 +66,7 @@ class GroupCommitter(Committer):
     def describe(self, divided: DividedTree) -> None:
         """Note what is saved, while the state is consistent."""
         self._facts["layout"] = divided.layout
-        self._facts["shards"] = [
+        self._rows = [
             [leaf.path, leaf.shard.elements, math.prod(leaf.shape)]
             for leaf in divided.tree.leaves
             if leaf.shard is not None
@@ -97,6 +104,7 @@ class GroupCommitter(Committer):
         try:
             self._is_reported = True
             self._ranks.publish(self._key("done", self._ranks.rank), self._done(part, data))
+            self._rows_sent = (self._rows, self._rows_save)
             if self._ranks.rank == 0:
                 return self._commit_root(part)
             return self._await_root(part)
@@ -130,9 +138,18 @@ class GroupCommitter(Committer):
             rank=self._ranks.rank,
         )
 
+    @property
+    def _rows_save(self) -> int:
+        """The save whose message has the rows of this one. They rarely change."""
+        rows, save = self._rows_sent
+        return save if save >= 0 and rows == self._rows else self._save
+
     def _done(self, part: CheckpointManifest, data: bytes) -> dict[str, object]:
+        is_new = self._rows_save == self._save
         return {
             **self._facts,
+            "rows_in": self._rows_save,
+            **({"rows": self._rows} if is_new else {}),
             "step": part.step,
             "length": len(data),
             "digest": digest_of(data),
@@ -221,8 +238,20 @@ class GroupCommitter(Committer):
                 f"on rank {', '.join(map(str, odd))}.",
                 hint="Build the same state on all ranks.",
             )
-        _check_cover(done)
+        _check_cover([self._rows_of(rank, one) for rank, one in enumerate(done)])
         self._compare_replicas(done)
+
+    def _rows_of(self, rank: int, done: dict[str, Any]) -> "_Rows":
+        """How many elements of each array a rank has saved. Its messages do not repeat that."""
+        key = (rank, done["rows_in"])
+        if "rows" in done:
+            self._rows_known = {k: v for k, v in self._rows_known.items() if k[0] != rank}
+            self._rows_known[key] = done["rows"]
+        elif key not in self._rows_known:
+            limit = self._limits().total_seconds_max
+            found = self._ranks.read(f"done/{done['rows_in']}/{rank}", limit)
+            self._rows_known[key] = found["rows"]
+        return self._rows_known[key]
 
     def _compare_replicas(self, done: Sequence[dict[str, Any]]) -> None:
         """Log which replicated arrays differ between the ranks."""
@@ -254,15 +283,16 @@ class _NotCommitted(Exception):
     reason: Exception
 
 
-def _check_cover(done: Sequence[dict[str, Any]]) -> None:
+def _check_cover(rows_of_ranks: Sequence[_Rows]) -> None:
     """Every element of each divided array is in exactly one part."""
-    sizes: dict[str, int] = {}
+    sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    for one in done:
-        for path, elements, saved in one["shards"]:
-            sizes[path] = sizes.get(path, 0) + elements
+    for rows in rows_of_ranks:
+        for path, elements, saved in rows:
+            sizes[path] += elements
             counts[path] += saved
-    wrong = [path for path, total in sizes.items() if counts[path] * len(done) != total]
+    size = len(rows_of_ranks)
+    wrong = [path for path, total in sizes.items() if counts[path] * size != total]
     if wrong:
         raise CheckpointError(
             f"The ranks do not have every element of {', '.join(sorted(wrong)[:5])} exactly once.",
