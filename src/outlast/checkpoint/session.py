@@ -7,11 +7,10 @@ With several ranks, all of them save, stop or raise at one step, on which they a
 when a save is due, and is the only one with a journal.
 """
 
-import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from outlast._base.logs import get_logger
@@ -192,14 +191,20 @@ class CheckpointSession:
             self._tick(step)
             return None
         order = self._team.boundary(step)
-        if order is None:
-            with self._raised_together():
-                self._tick(step)
-        elif order.kind is OrderKind.SAVE:
-            with self._raised_together():
-                self.save(step)
-        else:
+        if order is not None and order.kind is not OrderKind.SAVE:
             return order
+        try:
+            if order is None:
+                self._tick(step)
+            else:
+                self.save(step)
+        except Exception as error:
+            if self.is_forked:
+                raise
+            # A rank that raises alone would leave the others waiting for it.
+            if self._team.hold(error):
+                # They may save once more before all raise, and must not wait for this rank.
+                self.saver.skip(error)
         return None
 
     def call_save(self, step: int) -> None:
@@ -361,18 +366,6 @@ class CheckpointSession:
             manifest.world_size,
             self._group.size if self._group is not None else 1,
         )
-
-    @contextlib.contextmanager
-    def _raised_together(self) -> Iterator[None]:
-        """Hold an error back until all ranks raise one at the same step."""
-        try:
-            yield
-        except Exception as error:
-            if self._team is None or self.is_forked:
-                raise
-            if self._team.hold(error):
-                # The others may save once more before all raise, and must not wait for this rank.
-                self.saver.skip(error)
 
     def _begin(self, started: StartedAttempt) -> None:
         found, history = started.resumption, started.history

@@ -13,7 +13,6 @@ import numpy as np
 import xxhash
 
 from outlast._base.logs import get_logger
-from outlast.checkpoint.state.arrays import ArrayInfo
 from outlast.checkpoint.state.jax_arrays import numbers_of
 from outlast.checkpoint.state.jax_shards import flat_slice, here
 from outlast.checkpoint.state.replicas import ReplicatedArrays
@@ -58,16 +57,15 @@ class Division:
     def divide(self, tree: Tree, state: object) -> DividedTree:
         """The part of the tree that this rank saves, in a state that is now as the tree is."""
         equal, first = self._replicas.of_state(state)
-        infos = [leaf.library.describe(leaf.array) for leaf in tree.leaves]
         whole = [
             leaf
-            for leaf, info in zip(tree.leaves, infos, strict=True)
-            if leaf.is_replicated or (leaf.shard is None and info.identity in equal)
+            for leaf in tree.leaves
+            if leaf.is_replicated or (leaf.shard is None and leaf.identity in equal)
         ]
         parts = dict(zip(map(id, whole), self._flat_parts(whole), strict=True))
         leaves = tuple(
-            parts[id(leaf)] if id(leaf) in parts else self._part(leaf, info, first)
-            for leaf, info in zip(tree.leaves, infos, strict=True)
+            parts[id(leaf)] if id(leaf) in parts else self._part(leaf, first)
+            for leaf in tree.leaves
         )
         self._warn_of_large(leaves)
         return DividedTree(
@@ -97,13 +95,13 @@ class Division:
             return leaf.nbytes
         return max(0, cut) // _BLOCK_BYTES * _BLOCK_BYTES
 
-    def _part(self, leaf: Leaf, info: ArrayInfo, first: Collection[object]) -> Leaf:
-        if leaf.shard is None and info.identity in first:
+    def _part(self, leaf: Leaf, first: Collection[object]) -> Leaf:
+        if leaf.shard is None and leaf.identity in first:
             return _flat_part(leaf, 0, leaf.nbytes if self._rank == 0 else 0)
         if leaf.shard is not None and leaf.is_copy:
             return _nothing_of(leaf)
         if leaf.shard is not None:
-            return replace(leaf, shape=info.local_shape)
+            return replace(leaf, shape=leaf.local_shape)
         return leaf
 
     def _warn_of_large(self, leaves: Sequence[Leaf]) -> None:

@@ -54,9 +54,7 @@ class ReplicatedArrays:
         module = sys.modules.get("torch.nn.parallel.distributed")
         kind = getattr(module, "DistributedDataParallel", None)
         if kind is not None:
-            # The type itself, because some objects compute what isinstance asks for.
-            found = (one for one in gc.get_objects() if issubclass(type(one), kind))
-            self._parallel = [weakref.ref(one) for one in found]
+            self._parallel = [weakref.ref(one) for one in _instances(kind)]
 
     def of_state(self, state: object) -> tuple[set[object], set[object]]:
         """The replicated arrays, and those that are rank 0's, by their identities."""
@@ -75,6 +73,18 @@ class ReplicatedArrays:
             if _is_optimizer(thing) and _keeps_shared(thing, equal):
                 equal.update(_identities(_arrays_in(thing.state_dict())))
         return equal, first - equal
+
+
+def _instances(kind: type) -> Iterator[Any]:
+    """All living instances of a class and its subclasses.
+
+    Not by `gc.get_objects`, whose references disturb threads that are building a tuple.
+    """
+    # The type itself, because some objects compute what isinstance asks for.
+    yield from (one for one in gc.get_referrers(kind) if type(one) is kind)
+    derived: type
+    for derived in kind.__subclasses__():
+        yield from _instances(derived)
 
 
 def _is_named(thing: object) -> bool:

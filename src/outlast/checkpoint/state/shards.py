@@ -4,6 +4,7 @@ Its local tensor is the memory, and says nothing about the rest. So an array is 
 shape and by the box of it that is here. Nothing in this module communicates.
 """
 
+import functools
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -49,19 +50,25 @@ def local_of(array: Any) -> Any:
 
 def shard_of(array: Any) -> Shard:
     """Where the local part of a DTensor is. Raises `ValueError` with what cannot be saved."""
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-
     if any(placement.is_partial() for placement in array.placements):
         raise ValueError("a DTensor whose sum is not computed yet (Partial)")
-    shape, offsets = compute_local_shape_and_global_offset(
-        array.shape, array.device_mesh, array.placements
-    )
+    shape, offsets = _box(tuple(array.shape), array.device_mesh, tuple(array.placements))
     if tuple(shape) != tuple(local_of(array).shape):
         raise ValueError(f"a DTensor that is not one box on each rank ({array.placements})")
     if 0 in shape:
         # An empty part may be said to begin behind the end.
         offsets = tuple(0 for _ in offsets)
     return Shard(global_shape=tuple(array.shape), offsets=tuple(offsets))
+
+
+@functools.lru_cache(4096)
+def _box(
+    shape: tuple[int, ...], mesh: Any, placements: tuple[Any, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and the offset of this rank's part, which take torch a tenth of a millisecond."""
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    return compute_local_shape_and_global_offset(shape, mesh, placements)
 
 
 def is_copy(array: Any) -> bool:

@@ -56,6 +56,8 @@ class Leaf:
     array: Any
     shard: Shard | None = None
     is_copy: bool = False
+    local_shape: tuple[int, ...] = ()
+    identity: object = None
     is_replicated: bool = False
 
 
@@ -273,6 +275,8 @@ class _Capture:
                     shard=info.shard,
                     is_copy=info.is_copy,
                     is_replicated=info.is_replicated,
+                    local_shape=info.local_shape,
+                    identity=info.identity,
                 )
             )
         traits = info.traits
