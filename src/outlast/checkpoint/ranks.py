@@ -27,7 +27,7 @@ class RankGroup:
         self._world = world
         self._channel = channel
         self.raises_together = False
-        """Whether all ranks have been told why none of them can go on, and raise by themselves."""
+        """Whether all ranks know why none of them can continue, and raise by themselves."""
 
     @property
     def rank(self) -> int:
