@@ -5,7 +5,6 @@ and packs and parts are left for garbage collection. With it, the checkpoint is 
 """
 
 import math
-import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -315,7 +314,3 @@ def _as_error(found: dict[str, Any], step: int) -> CheckpointError:
             newer_attempt=found["newer_attempt"],
         )
     return CheckpointError(f"Step {step} was not committed: {found['error']}")
-
-
-def new_world_id() -> str:
-    return uuid.uuid4().hex
