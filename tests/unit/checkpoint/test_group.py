@@ -27,9 +27,10 @@ from outlast.checkpoint.ranks import RankGroup
 from outlast.checkpoint.restoring.inspection import arrays_of, compare, find, summaries
 from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
+from outlast.checkpoint.saving import group_committing
 from outlast.ranks.memory import MemoryChannels
 from outlast.ranks.world import World
-from outlast.storage import Store, open_store
+from outlast.storage import Store, StoreUnavailable, create_or_confirm, open_store
 from tests.unit.checkpoint.stores import NEVER, memory_url, saved
 
 Rank = Callable[[int], Any]
@@ -338,6 +339,41 @@ def test_old_parts_are_deleted_with_their_checkpoint(ranks: Ranks) -> None:
     there = {entry.name for folder in ("packs/", "parts/") for entry in store.list(folder)}
     assert there == needed
     assert all(verify_checkpoint(store, manifest) == [] for manifest in kept)
+
+
+def test_a_checkpoint_whose_commit_is_in_doubt_keeps_its_bytes(
+    ranks: Ranks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = memory_url()
+    roots: list[str] = []
+
+    def create_and_lose_the_answer(store: Store, name: str, *rest: Any, **limits: Any) -> None:
+        create_or_confirm(store, name, *rest, **limits)
+        if name.startswith("manifests/"):
+            roots.append(name)
+            if len(roots) == 2:
+                raise StoreUnavailable("no answer")
+
+    monkeypatch.setattr(group_committing, "create_or_confirm", create_and_lose_the_answer)
+
+    def saves(rank: int) -> int:
+        state = state_of(rank, fill=1.0, own=1)
+        with Checkpointer(url, state, every_steps=NEVER, keep_last=2, on_error="warn") as saver:
+            saver.resume()
+            for step in range(1, 5):
+                # The large array stays the same, so all checkpoints share its first pack.
+                state["own"] += 1.0
+                saver.save(step)
+                saver.wait()
+        return 0
+
+    assert ranks(2, saves) == [0, 0]
+
+    store = open_store(url)
+    kept = [read_manifest(store, name) for name in manifest_names(store)]
+    assert [manifest.step for manifest in kept] == [4, 3]
+    assert all(verify_checkpoint(store, manifest) == [] for manifest in kept)
+    assert len(roots) == 4
 
 
 def test_unchanged_arrays_are_not_written_again(ranks: Ranks) -> None:

@@ -66,7 +66,7 @@ class Committer:
         self._limits = limits
         # Committed, or perhaps committed, without a check for newer attempts since.
         self._unchecked: list[AnyManifest] = []
-        self._doubtful: list[CheckpointManifest] = []
+        self._doubtful: list[AnyManifest] = []
         self._parent: str | None = None
         self._number = (-1, 0)
         self._is_marked = False

@@ -8,10 +8,10 @@ stays, and the next attempt deletes it.
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointCorrupt
-from outlast.checkpoint.format.manifest import CheckpointManifest, CheckpointOrder
 from outlast.checkpoint.format.root import AnyManifest
 from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs.catalog import read_manifest
@@ -23,6 +23,9 @@ from outlast.checkpoint.runs.inventory import (
 )
 from outlast.checkpoint.threads import start_thread
 from outlast.storage import NotFound, StorageError, Store
+
+if TYPE_CHECKING:
+    from outlast.checkpoint.format.manifest import CheckpointOrder
 
 log = get_logger(__name__)
 
@@ -46,7 +49,7 @@ class GarbageCollector:
         self._inventory: CheckpointInventory | None = None
         self._verified: set[str] = set()
         self._committed: list[AnyManifest] = []
-        self._doubtful: list[CheckpointManifest] = []
+        self._doubtful: list[AnyManifest] = []
         self._obsolete: set[str] = set()
         self._requested = False
         self._thread: threading.Thread | None = None
@@ -58,7 +61,7 @@ class GarbageCollector:
         self,
         committed: Iterable[AnyManifest] = (),
         *,
-        doubtful: Iterable[CheckpointManifest] = (),
+        doubtful: Iterable[AnyManifest] = (),
         obsolete: Iterable[str] = (),
     ) -> None:
         """Start a round, now that these checkpoints exist and these objects are obsolete.
@@ -166,7 +169,7 @@ class GarbageCollector:
             self._inventory.add(manifest.name, manifest.packs)
         return self._inventory
 
-    def _exists(self, manifest: CheckpointManifest) -> bool:
+    def _exists(self, manifest: AnyManifest) -> bool:
         """Whether a doubtful commit took effect. If not, its packs are left to later attempts."""
         try:
             return read_manifest(self._store, manifest.name).save_id == manifest.save_id

@@ -23,7 +23,7 @@ from outlast.checkpoint.saving.packing import PackedChunks
 from outlast.checkpoint.saving.writing import StagedState, StateWriter
 from outlast.checkpoint.state.division import DividedTree, hashes_of
 from outlast.errors import OutlastError
-from outlast.storage import StorageError, StoreFull, create_or_confirm
+from outlast.storage import AccessDenied, StorageError, StoreFull, create_or_confirm
 
 log = get_logger(__name__)
 
@@ -208,7 +208,14 @@ class GroupCommitter(Committer):
 
     def _create_root(self, root: RootManifest) -> RootManifest:
         root = self._numbered(root)
-        create_or_confirm(self._store, root.name, encode_root(root), limits=self._limits())
+        try:
+            create_or_confirm(self._store, root.name, encode_root(root), limits=self._limits())
+        except (StoreFull, AccessDenied):
+            raise
+        except StorageError:
+            # It may exist nevertheless, or still be created, and then it needs its packs.
+            self._doubtful.append(root)
+            raise
         self._parent = root.name
         return root
 
