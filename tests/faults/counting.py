@@ -39,10 +39,10 @@ class CountingStore(AroundStore):
         return super().read(name, start=start, length=length, limits=limits)
 
     def read_into(
-        self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
+        self, name: str, *buffers: Buffer, start: int = 0, limits: Limits = ROUTINE
     ) -> None:
         self._note("read_into", name)
-        super().read_into(name, buffer, start=start, limits=limits)
+        super().read_into(name, *buffers, start=start, limits=limits)
 
     def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         self._note("list", prefix)

@@ -85,7 +85,7 @@ def train(url: Path, rank: int, size: int, options: dict[str, Any]) -> str:
             state["best"]["rows"] = state["train"].params["rows"]
             state["losses"].append(float(value.addressable_data(0)))
             if [rank, step] == options.get("signal_at"):
-                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(os.getpid(), signal.Signals[options.get("signal", "SIGTERM")])
     arrays = jax.tree.leaves(gathered([state["train"], state["best"]]))
     found = [np.asarray(array.addressable_data(0)).tolist() for array in arrays]
     key = jax.random.key_data(state["key"]).addressable_data(0).tolist()

@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 
 from outlast.checkpoint import session
-from outlast.storage import ROUTINE, Buffer, Limits, StorageError, Store, StoreEntry, open_store
+from outlast.storage import (
+    ROUTINE,
+    AccessPattern,
+    Buffer,
+    Limits,
+    StorageError,
+    Store,
+    StoreEntry,
+    open_store,
+)
 
 
 class AroundStore:
@@ -21,6 +30,10 @@ class AroundStore:
     @property
     def url(self) -> str:
         return self.inner.url
+
+    @property
+    def access(self) -> AccessPattern:
+        return self.inner.access
 
     def before(self, name: str, limits: Limits) -> None:
         """Called before an object is created or deleted."""
@@ -39,9 +52,9 @@ class AroundStore:
         return self.inner.read(name, start=start, length=length, limits=limits)
 
     def read_into(
-        self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
+        self, name: str, *buffers: Buffer, start: int = 0, limits: Limits = ROUTINE
     ) -> None:
-        self.inner.read_into(name, buffer, start=start, limits=limits)
+        self.inner.read_into(name, *buffers, start=start, limits=limits)
 
     def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         return self.inner.list(prefix, limits=limits)

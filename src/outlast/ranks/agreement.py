@@ -20,7 +20,7 @@ from outlast.ranks.channel import Channel
 from outlast.ranks.errors import ChannelLost
 from outlast.ranks.gate import StepGate
 from outlast.ranks.listener import Listener, RankState
-from outlast.ranks.liveness import Heartbeat, Pulse
+from outlast.ranks.liveness import BeatWatch, Heartbeat, Pulse
 from outlast.ranks.rounds import Call, CallKind, Order, OrderKind
 from outlast.ranks.sender import Sender
 from outlast.ranks.world import World
@@ -31,7 +31,10 @@ log = get_logger(__name__)
 
 _CLOSE_SECONDS_MAX = 2.0
 _LOST_CLOSE_SECONDS_MAX = 0.5
-_CUT_SECONDS_MAX = 1.0
+# A call on a connection that was cut ends by itself, but on a busy machine torch may take seconds
+# to describe the error. If the interpreter ended before that, C++ would abort the process. Where
+# there is a deadline, the guard keeps it.
+_CUT_SECONDS_MAX = 10.0
 _LAST_CALL_SECONDS_MAX = 1.0
 _WATCH_SECONDS = 0.25
 # A second stop call is made only if it leaves clearly less time than the first.
@@ -62,6 +65,7 @@ class Agreement:
         on_lost: Callable[[str], object],
         beat_seconds: float = 2.0,
         lost_seconds: float = 30.0,
+        join_seconds: float = 600.0,
     ) -> None:
         self._world = world
         self._pid = os.getpid()
@@ -83,14 +87,17 @@ class Agreement:
             on_stop_call=self._hear_stop,
             on_peer_lost=self._lose,
         )
+        watch = BeatWatch(
+            world, beat_seconds=beat_seconds, lost_seconds=lost_seconds, join_seconds=join_seconds
+        )
         self._channels = (channel.connect(), channel.connect())
         self._listener = Listener(world, self._channels[0], self._gate, self._wanted, state)
         self._sender = Sender(
             world,
             self._channels[1],
             self._wanted,
-            Heartbeat(world, beat_seconds=beat_seconds, lost_seconds=lost_seconds),
-            beat_seconds=beat_seconds if lost_seconds > 0 else threading.TIMEOUT_MAX,
+            Heartbeat(world, watch),
+            beat_seconds=beat_seconds,
         )
         self._watch_ended = threading.Event()
         self._threads = [
@@ -133,7 +140,10 @@ class Agreement:
         return self._gate.boundary(step)
 
     def call_stop(self, reason: str, seconds_left: float) -> None:
-        """Have all ranks stop at one step. Repeating it has no effect, unless much less is left."""
+        """Have all ranks stop at one step. Repeating it has no effect, unless much less is left.
+
+        This rank's own loop passes no further boundary until that step is known.
+        """
         deadline = time.monotonic() + seconds_left
         with self._lock:
             is_closer = deadline < self._stop_deadline - _CLOSER_SECONDS
@@ -165,6 +175,8 @@ class Agreement:
         is_needless = self._listener.is_ending and kind in (CallKind.SAVE, CallKind.RAISE)
         if not is_needless:
             call = Call(kind=kind, reason=reason, rank=self._world.rank, seconds_left=seconds_left)
+            if kind is CallKind.STOP and not self._listener.is_ending:
+                self._gate.hold_for(call)
             self._wanted.add(call)
 
     def _hear_stop(self, reason: str, seconds_left: float) -> None:

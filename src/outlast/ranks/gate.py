@@ -15,6 +15,7 @@ from outlast.ranks.rounds import (
     OrderKind,
     PendingOrders,
     Verdict,
+    give_up_seconds,
     order_from,
 )
 
@@ -37,6 +38,8 @@ class StepGate:
         self._is_waiting = False
         self._frozen_by: Call | None = None
         self._frozen_until = 0.0
+        self._own_call: Call | None = None
+        self._is_ending = False
         self._orders = PendingOrders()
 
     def boundary(self, step: int) -> Order | None:
@@ -47,6 +50,18 @@ class StepGate:
                 return None
         return self._wait_at(step)
 
+    def hold_for(self, call: Call) -> None:
+        """Hold the loop at its next boundary until this rank's own call to end is decided.
+
+        Otherwise a loop with short steps could finish before the ranks have heard the call.
+        Without effect once an order to end has been given.
+        """
+        with self._lock:
+            if not self._is_closed and not self._is_ending:
+                self._own_call = call
+                if self._frozen_by is None:
+                    self._freeze_for_own_call()
+
     def freeze(self, call: Call, *, until: float) -> None:
         """Hold the loop at its next boundary until `thaw`, or until this time at the latest."""
         with self._lock:
@@ -54,15 +69,15 @@ class StepGate:
                 self._frozen_by, self._frozen_until = call, until
                 self._is_open = False
 
-    def reported_step(self, seconds: float) -> int | None:
+    def reported_step(self) -> int:
         """The steps completed at the boundary where a frozen loop waits, or that it reaches next.
 
-        None if the loop reaches no first boundary in this time.
+        0 for a loop that has not reached its first boundary: it holds there, and no rank has passed
+        a boundary that this one does not reach.
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._at is not None, seconds):
-                return None
-            assert self._at is not None, "It was waited for."
+        with self._lock:
+            if self._at is None:
+                return 0
             return self._at if self._is_waiting else self._at + 1
 
     def thaw(self, order: Order | None) -> None:
@@ -75,14 +90,15 @@ class StepGate:
                 return
             self._frozen_by = None
             if order is not None:
-                self._orders.add(order)
+                self._add(order)
+            self._freeze_for_own_call()
             self._update()
 
     def order_now(self, order: Order) -> None:
         """Give an order for the next boundary, and let a loop that waits there have it."""
         with self._changed:
             self._frozen_by = None
-            self._orders.add(order)
+            self._add(order)
             self._update()
 
     def has_pending(self, kind: OrderKind) -> bool:
@@ -93,7 +109,7 @@ class StepGate:
         """Hold the loop no more."""
         with self._changed:
             self._is_closed = True
-            self._frozen_by = None
+            self._frozen_by = self._own_call = None
             self._update()
 
     def _wait_at(self, step: int) -> Order | None:
@@ -116,9 +132,22 @@ class StepGate:
         why = "the store between the ranks does not answer"
         order = order_from(call, Verdict(step=None, why=why))
         if order is not None:
-            self._orders.add(order)
+            self._add(order)
         if call.kind is CallKind.SAVE:
             log.warning("No checkpoint at this step: %s.", why)
+        self._freeze_for_own_call()
+
+    def _freeze_for_own_call(self) -> None:
+        """Hold the loop if this rank's call is still undecided, perhaps after an earlier save."""
+        if self._own_call is not None:
+            self._frozen_by = self._own_call
+            self._frozen_until = time.monotonic() + give_up_seconds(self._own_call)
+            self._is_open = False
+
+    def _add(self, order: Order) -> None:
+        self._orders.add(order)
+        if order.kind is not OrderKind.SAVE:
+            self._is_ending, self._own_call = True, None
 
     def _update(self) -> None:
         self._is_open = self._frozen_by is None and not self._orders

@@ -100,7 +100,7 @@ class Listener:
     def _decide(self, number: int, call: Call) -> None:
         heard_at = time.monotonic()
         self._gate.freeze(call, until=heard_at + give_up_seconds(call))
-        self._report(number, wait_seconds(call))
+        self._report(number)
         if call.rank != self._world.rank:
             self._pass_on(call, call.seconds_left)
         verdict = self._verdict(number, call)
@@ -110,12 +110,9 @@ class Listener:
         if verdict.seconds_left < call.seconds_left - _CLOSER_SECONDS:
             self._pass_on(call, verdict.seconds_left - took_seconds)
 
-    def _report(self, number: int, seconds: float) -> None:
-        step = self._gate.reported_step(seconds)
-        if step is None:
-            return
+    def _report(self, number: int) -> None:
         report = Report(
-            step=step,
+            step=self._gate.reported_step(),
             needed_seconds=self._state.seconds_needed(),
             seconds_left=self._state.seconds_left(),
         )

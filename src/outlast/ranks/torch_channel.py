@@ -10,6 +10,7 @@ import contextlib
 import errno
 import math
 import os
+import queue
 import socket
 import stat
 import sys
@@ -30,6 +31,9 @@ _WAIT_SECONDS_MAX = 86_400.0
 _FIRST_LOOK_SECONDS = 0.0005
 _LOOK_SECONDS_MAX = 0.05
 _LOOK_GROWTH = 1.5
+
+# torch would try for as long as the store's own timeout, which is minutes.
+_CONNECT_SECONDS_MAX = 30.0
 
 _INTERNET = (socket.AF_INET, socket.AF_INET6)
 _connecting = threading.Lock()
@@ -162,9 +166,36 @@ def _connect(store: Any) -> tuple[Any, int | None]:
         return store.clone(), None
     with _connecting:
         before = _connections_to(port)
-        clone = store.clone()
+        clone = _clone(store)
         new = _connections_to(port) - before
     return clone, new.pop()[0] if len(new) == 1 else None
+
+
+def _clone(store: Any) -> Any:
+    """A new connection, or `ChannelLost` within a bounded time.
+
+    A connection attempt has no end from outside, so it is left alone if it takes too long.
+    """
+    answers: queue.SimpleQueue[tuple[Any, RuntimeError | None]] = queue.SimpleQueue()
+
+    def clone() -> None:
+        try:
+            answers.put((store.clone(), None))
+        except RuntimeError as error:
+            answers.put((None, error))
+
+    threading.Thread(target=clone, name="outlast-ranks-connect", daemon=True).start()
+    try:
+        found, error = answers.get(timeout=_CONNECT_SECONDS_MAX)
+    except queue.Empty:
+        raise ChannelLost(
+            "The store between the ranks has accepted no connection for "
+            f"{_CONNECT_SECONDS_MAX:.0f} s.",
+            hint="The process of rank 0 or, with torchrun, the agent of node 0 has ended.",
+        ) from None
+    if error is not None:
+        raise error
+    return found
 
 
 def _connections_to(port: int) -> set[tuple[int, object]]:

@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,7 @@ class Items:
                 database.execute(statement)
             if not database.execute("SELECT 1 FROM filled").fetchone():
                 database.execute("INSERT INTO filled VALUES (1)")
+                _forget_deaths()
                 for number in range(ITEMS):
                     database.execute("INSERT INTO item VALUES (?, 0)", (f"item-{number:03}",))
 
@@ -81,12 +83,30 @@ class _Pace:
 def linger() -> None:
     """Take nine tenths of a worker's time, however slow the rest is.
 
-    Where a fault shows only if the eviction comes at the right place, this is that place.
+    Where a fault shows only if the eviction comes at the right place, this is that place. If the
+    first argument of the program names a folder, it has a file for each worker that died here.
     """
     now = time.monotonic()
     rest = 0.0 if _Pace.left_at is None else now - _Pace.left_at
+    folder = _deaths()
+    mark = folder / str(uuid.uuid4()) if folder else None
+    if mark:
+        mark.touch()
     time.sleep(min(max(COMPUTE_SECONDS, 9 * rest), COMPUTE_SECONDS_MAX))
+    if mark:
+        mark.unlink()
     _Pace.left_at = time.monotonic()
+
+
+def _deaths() -> Path | None:
+    return Path(sys.argv[1]) if sys.argv[1:] else None
+
+
+def _forget_deaths() -> None:
+    """Those of an earlier run. No worker of this one can be at the place yet."""
+    folder = _deaths()
+    for mark in folder.iterdir() if folder else ():
+        mark.unlink()
 
 
 def compute(name: str) -> int:

@@ -56,6 +56,7 @@ class Ranks:
         needed: float = 1.0,
         left: float = math.inf,
         lost_seconds: float = 600.0,
+        join_seconds: float = 600.0,
         only: int | None = None,
     ) -> list[Rank]:
         """Ranks that have passed no boundary yet; `only` the first ones of a larger world."""
@@ -71,6 +72,7 @@ class Ranks:
                 on_lost=lost.append,
                 beat_seconds=0.02,
                 lost_seconds=lost_seconds,
+                join_seconds=join_seconds,
             )
             self.ranks.append(Rank(number, agreement, stops, lost))
             agreement.start()
@@ -272,7 +274,7 @@ def test_a_silent_rank_is_reported_to_all_others(world: Ranks) -> None:
     )
 
     # Rank 2 freezes: it neither sets its heartbeat nor says that it closes.
-    ranks[2].agreement._sender._heartbeat._is_on = False
+    ranks[2].agreement._sender._beat_seconds = 3600.0
 
     eventually(lambda: ranks[0].lost and ranks[1].lost, "both know")
     assert "rank 2 has not responded for" in ranks[0].lost[0]
@@ -316,6 +318,7 @@ def test_a_notice_ends_the_loop_although_the_store_is_frozen(world: Ranks) -> No
     eventually(lambda: rank.orders, "the loop ends")
 
     assert (rank.orders[0].kind, rank.orders[0].is_full) == (OrderKind.STOP, False)
+    eventually(lambda: rank.lost, "the silence of the store is reported")
     assert "did not answer a call: SIGTERM" in rank.lost[0]
     world.channels.lose()
 
@@ -376,3 +379,28 @@ def test_an_agreement_can_be_closed_twice_and_without_a_start(world: Ranks) -> N
         on_lost=lambda reason: None,
     )
     never_started.close()
+
+
+def test_a_stop_before_the_first_boundary_is_as_good_as_any(world: Ranks) -> None:
+    """A rank that starts slowly has agreed before it reaches its first boundary."""
+    ranks = world.open(2)
+    ranks[0].step = ranks[1].step = 5
+    ranks[0].agreement.boundary(5)
+
+    ranks[0].agreement.call_stop("SIGTERM", 600.0)
+    eventually(lambda: ranks[0].agreement._listener.is_ending, "it is decided")
+    ranks[0].step = 6
+    world.run(0)
+    world.wait()
+
+    assert [rank.orders[-1].step for rank in ranks] == [6, 6]
+    assert all(rank.orders[-1].is_full for rank in ranks)
+
+
+def test_a_rank_that_never_opens_the_run_ends_the_others(world: Ranks) -> None:
+    ranks = world.open(3, only=2, join_seconds=0.5)
+
+    eventually(lambda: ranks[0].lost and ranks[1].lost, "both know")
+
+    assert "rank 2 has not opened the run for" in ranks[0].lost[0]
+    assert ranks[0].lost == ranks[1].lost

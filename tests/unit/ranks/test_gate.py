@@ -42,7 +42,7 @@ def test_a_loop_inside_a_step_reports_the_boundary_that_it_reaches_next() -> Non
 
     gate.freeze(call(), until=math.inf)
 
-    assert gate.reported_step(0.0) == 8
+    assert gate.reported_step() == 8
 
 
 def test_a_loop_that_waits_at_a_boundary_reports_that_one() -> None:
@@ -52,17 +52,23 @@ def test_a_loop_that_waits_at_a_boundary_reports_that_one() -> None:
     loop = Loop(gate, 8)
     eventually(lambda: gate._is_waiting, "the loop waits")
 
-    assert gate.reported_step(0.0) == 8
+    assert gate.reported_step() == 8
 
     gate.thaw(order(OrderKind.STOP, 8))
     assert loop.result() == order(OrderKind.STOP, 8)
 
 
-def test_a_loop_before_its_first_boundary_reports_nothing() -> None:
+def test_a_loop_before_its_first_boundary_agrees_to_any_step() -> None:
     gate = StepGate()
     gate.freeze(call(), until=math.inf)
 
-    assert gate.reported_step(0.0) is None
+    assert gate.reported_step() == 0
+
+    loop = Loop(gate, 7)
+    eventually(lambda: gate._is_waiting, "the loop waits")
+    gate.thaw(order(OrderKind.STOP, 8))
+    assert loop.result() is None
+    assert gate.boundary(8) == order(OrderKind.STOP, 8)
 
 
 def test_a_thawed_loop_goes_on_to_the_agreed_step() -> None:
@@ -117,3 +123,55 @@ def test_a_closed_gate_holds_nobody() -> None:
 
     assert loop.result() is None
     assert gate.boundary(6) is None
+
+
+def test_a_loop_whose_own_call_is_undecided_passes_no_boundary() -> None:
+    gate = StepGate()
+    gate.boundary(7)
+    gate.hold_for(call())
+    loop = Loop(gate, 8)
+    eventually(lambda: gate._is_waiting, "the loop waits")
+
+    gate.freeze(call(CallKind.SAVE), until=math.inf)
+    gate.thaw(order(OrderKind.SAVE, 9))
+    assert gate.reported_step() == 8, "A save that was decided before does not release the loop."
+    assert loop.results == []
+
+    gate.freeze(call(), until=math.inf)
+    gate.thaw(order(OrderKind.STOP, 9))
+    assert loop.result() is None
+    assert gate.boundary(9) == order(OrderKind.STOP, 9)
+
+
+def test_a_call_after_an_order_to_end_does_not_hold_the_loop() -> None:
+    gate = StepGate()
+    gate.freeze(call(), until=math.inf)
+    gate.thaw(order(OrderKind.STOP, 9))
+
+    gate.hold_for(call())
+
+    assert gate.boundary(8) is None
+    assert gate.boundary(9) == order(OrderKind.STOP, 9)
+
+
+def test_a_loop_does_not_wait_for_its_own_call_after_its_time_is_over() -> None:
+    gate = StepGate()
+    gate.hold_for(Call(kind=CallKind.STOP, reason="SIGTERM", rank=1, seconds_left=0.0))
+
+    given = gate.boundary(3)
+
+    assert given is not None
+    assert (given.kind, given.step, given.is_full) == (OrderKind.STOP, 3, False)
+
+
+def test_a_save_that_nobody_decides_does_not_release_a_loop_with_an_undecided_call() -> None:
+    gate = StepGate()
+    gate.hold_for(call())
+    gate.freeze(call(CallKind.SAVE), until=time.monotonic())
+    loop = Loop(gate, 3)
+    eventually(lambda: gate._frozen_by == call(), "the save is abandoned")
+
+    assert loop.results == []
+
+    gate.thaw(order(OrderKind.STOP, 3))
+    assert loop.result() == order(OrderKind.STOP, 3)

@@ -12,7 +12,7 @@ def world(rank: int, size: int = 3) -> World:
 
 
 def watch(rank: int = 0, size: int = 3) -> BeatWatch:
-    return BeatWatch(world(rank, size), beat_seconds=2.0, lost_seconds=30.0)
+    return BeatWatch(world(rank, size), beat_seconds=2.0, lost_seconds=30.0, join_seconds=600.0)
 
 
 def test_every_rank_is_watched_by_another() -> None:
@@ -35,11 +35,22 @@ def test_a_rank_whose_heartbeat_changes_is_alive() -> None:
         assert watching.note(str(second // 20).encode(), now=second) is None
 
 
-def test_a_rank_that_has_not_started_is_not_lost() -> None:
+def test_a_rank_that_has_not_started_has_more_time() -> None:
     watching = watch()
 
-    for second in range(0, 300, 2):
+    for second in range(0, 600, 2):
         assert watching.note(None, now=second) is None
+    assert watching.note(b"1", now=600) is None
+    assert watching.note(b"1", now=602) is None
+
+
+def test_a_rank_that_never_starts_is_lost() -> None:
+    watching = watch()
+
+    found = [watching.note(None, now=second) for second in range(0, 602, 2)]
+
+    assert found[:300] == [None] * 300
+    assert found[300] == "rank 1 has not opened the run for 600 s"
 
 
 def test_a_process_that_was_paused_itself_does_not_blame_others() -> None:
@@ -71,8 +82,8 @@ def test_when_all_others_have_closed_nobody_is_watched() -> None:
     assert watching.note(b"closed", now=4.0) is None
 
 
-def heartbeat(rank: int, lost_seconds: float = 30.0) -> Heartbeat:
-    return Heartbeat(world(rank, 2), beat_seconds=2.0, lost_seconds=lost_seconds)
+def heartbeat(rank: int) -> Heartbeat:
+    return Heartbeat(world(rank, 2), watch(rank, 2))
 
 
 def test_heartbeats_travel_over_the_channel() -> None:
@@ -98,10 +109,9 @@ def test_a_rank_that_closes_is_not_missed() -> None:
     assert all(first.beat(channels.open(), now=turn * 2.0) is None for turn in range(100))
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_without_a_limit_there_is_no_heartbeat(rank: int) -> None:
-    channels = MemoryChannels()
+@pytest.mark.parametrize("beat", [b"7", None])
+def test_without_a_limit_no_rank_is_lost(beat: bytes | None) -> None:
+    watching = BeatWatch(world(0), beat_seconds=2.0, lost_seconds=0.0, join_seconds=0.0)
 
-    assert heartbeat(rank, lost_seconds=0.0).beat(channels.open(), now=0.0) is None
-
-    assert channels.open().get(f"beat/{rank}") is None
+    for second in range(0, 100_000, 2):
+        assert watching.note(beat, now=second) is None
