@@ -1,51 +1,34 @@
 """Convert the journal of a run to the plain numbers used by planning. Read-only."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from outlast._base.interval import SaveCost
+from outlast.capacity.planning.attempt_price import AttemptUse
 from outlast.capacity.planning.learn import RunMeasurements
 from outlast.capacity.planning.why import TimeBreakdown
 from outlast.capacity.workload.spec import WorkloadSpec
 from outlast.errors import OutlastError
-from outlast.journal.attempt import Ending, plausible
-from outlast.journal.derive import AttemptSummary, JournalSummary, summarize
+from outlast.journal.attempt import Ending
+from outlast.journal.derive import AttemptSummary
 from outlast.journal.events import AttemptExited, Resumed, Saved
+from outlast.journal.place import AttemptPlace
 from outlast.journal.reader import AttemptRecord, read_journal
+from outlast.journal.run_journal import RunJournal, journal_of
 from outlast.storage.opening import open_store
 
 _NODES_MAX = 10_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunJournal:
-    """The journal of a run: its attempts without implausible values, and a summary."""
-
-    url: str
-    records: tuple[AttemptRecord, ...]
-    summary: JournalSummary
-
-    @property
-    def gaps(self) -> list[str]:
-        """What is missing from the journal, one phrase each."""
-        gaps = []
-        if self.summary.lines_garbled:
-            gaps.append(f"unreadable lines: {self.summary.lines_garbled:,}")
-        if self.summary.events_dropped:
-            gaps.append(f"dropped events: {self.summary.events_dropped:,}")
-        return gaps
-
-
 def open_journal(url: str) -> RunJournal:
     """Read the journal of a run. Raises if there is none; `RunJournal.gaps` lists missing parts."""
     store = open_store(url)
-    records = tuple(plausible(record) for record in read_journal(store))
+    records = read_journal(store)
     if not records:
         raise OutlastError(
             f"No journal found in {store.url}.",
             hint="Pass the folder or URL of a run, such as ./run or gs://bucket/run.",
         )
-    return RunJournal(url=store.url, records=records, summary=summarize(records))
+    return journal_of(store.url, records)
 
 
 def node_count(nodes: int | None, workload: WorkloadSpec | None) -> int:
@@ -90,6 +73,11 @@ def measurements_in(journals: Sequence[RunJournal], *, nodes: int = 1) -> RunMea
             attempt.waited_seconds for summary in summaries for attempt in summary.attempts[1:]
         ],
         graces_seconds=[grace for pair in pairs if (grace := _grace_seconds(*pair)) > 0],
+        lives=[
+            (attempt.seconds, attempt.ending in (Ending.ANNOUNCED, Ending.KILLED))
+            for _, attempt in pairs
+            if attempt.seconds > 0
+        ],
         nodes=nodes,
     )
 
@@ -105,16 +93,17 @@ def time_breakdown(journal: RunJournal) -> TimeBreakdown:
         for attempt in summary.attempts
         if attempt.ending is Ending.ANNOUNCED and not attempt.kept_all
     ]
-    # Measured times come first, then those derived from the mean step time. A kill leaves no final
-    # event, so the last moments before it look like waiting, which gets what is left.
-    starting, leaving, saving, work, redone, waiting = _capped(
+    # Waiting is what no attempt covers, so that it agrees with the attempts. A save that slows the
+    # loop down is measured less exactly than a step, so it comes after the work.
+    waiting, starting, leaving, work, saving, redone = _capped(
         summary.total_seconds,
+        summary.restart_seconds,
         sum(attempt.starting_seconds for attempt in summary.attempts),
         sum(attempt.grace.used_seconds for attempt in summary.attempts if attempt.grace),
-        sum(save.stall_seconds + save.slow_seconds for save in saves),
         summary.useful_seconds,
-        summary.steps_lost * step_seconds,
-        summary.restart_seconds,
+        sum(save.stall_seconds + save.slow_seconds for save in saves),
+        summary.steps_lost * step_seconds
+        + sum(attempt.unrecorded_seconds for attempt in summary.attempts),
     )
     return TimeBreakdown(
         total_seconds=summary.total_seconds,
@@ -129,6 +118,25 @@ def time_breakdown(journal: RunJournal) -> TimeBreakdown:
         saves=len(saves),
         save_seconds=saving / len(saves) if saves else 0.0,
         missed_seconds=min(redone, sum(missed) * step_seconds),
+    )
+
+
+def attempt_uses(
+    journal: RunJournal, nodes: Mapping[str, AttemptPlace] | None = None
+) -> list[AttemptUse]:
+    """What each attempt used, as it has stated. `nodes` adds what is known of its node."""
+    return [_use(attempt, (nodes or {}).get) for attempt in journal.summary.attempts]
+
+
+def _use(attempt: AttemptSummary, find: Callable[[str], AttemptPlace | None]) -> AttemptUse:
+    stated = attempt.place
+    node = find(stated.node or "") or AttemptPlace()
+    return AttemptUse(
+        attempt=attempt.attempt,
+        seconds=attempt.seconds,
+        tier=stated.tier or node.tier,
+        machine=stated.machine or node.machine,
+        location=stated.zone or node.zone,
     )
 
 

@@ -50,14 +50,14 @@ class RankGroup:
         try:
             self._channel.set(key, _encoded(facts))
         except ChannelLost as error:
-            raise _lost(error) from error
+            raise ranks_lost(error) from error
 
     def claim(self, key: str, facts: Mapping[str, object]) -> dict[str, Any]:
         """Publish under a key that may have a value already, which then stays; returns it."""
         try:
             return _parsed(self._channel.claim(key, _encoded(facts)))
         except ChannelLost as error:
-            raise _lost(error) from error
+            raise ranks_lost(error) from error
 
     def read(self, key: str, seconds: float) -> dict[str, Any]:
         """What a rank has published, or will within `seconds`. Raises `CheckpointError`."""
@@ -73,7 +73,7 @@ class RankGroup:
         try:
             return RankGroup(self._world, self._channel.connect())
         except ChannelLost as error:
-            raise _lost(error) from error
+            raise ranks_lost(error) from error
 
     def close(self) -> None:
         self._channel.close()
@@ -89,18 +89,22 @@ class RankGroup:
                 )
             return [_parsed(self._channel.get(key) or b"{}") for key in keys]
         except ChannelLost as error:
-            raise _lost(error) from error
+            raise ranks_lost(error) from error
 
 
 def current_group() -> RankGroup | None:
     """The group of this process, with a new channel; None for a program of one process.
 
     Every rank opens its runs in the same order, so that the n-th run of each is the same one.
+    Raises `RanksLost` if the store between the ranks is gone.
     """
     world = current_world()
     if world is None:
         return None
-    return RankGroup(world, open_channel(world, f"outlast/{next(_numbers)}"))
+    try:
+        return RankGroup(world, open_channel(world, f"outlast/{next(_numbers)}"))
+    except ChannelLost as error:
+        raise ranks_lost(error) from error
 
 
 def _encoded(facts: Mapping[str, object]) -> bytes:
@@ -117,5 +121,6 @@ def _parsed(data: bytes) -> dict[str, Any]:
     return found
 
 
-def _lost(error: ChannelLost) -> RanksLost:
+def ranks_lost(error: ChannelLost) -> RanksLost:
+    """The error of a run whose ranks cannot reach each other."""
     return RanksLost(f"The ranks cannot talk to each other: {error}", hint=error.hint)

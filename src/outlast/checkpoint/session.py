@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from outlast._base.logs import get_logger
-from outlast.checkpoint.errors import CheckpointError
+from outlast.checkpoint.errors import CheckpointError, RanksLost
 from outlast.checkpoint.failures import FailureHandler
 from outlast.checkpoint.forks import watch_forks
 from outlast.checkpoint.format.keys import load_hashings, warn_of_open_key_file
 from outlast.checkpoint.growth import GrowthCheck
-from outlast.checkpoint.ranks import current_group
+from outlast.checkpoint.ranks import RankGroup, current_group
 from outlast.checkpoint.restoring.resume import StateFiller
 from outlast.checkpoint.runs.catalog import mark_signed
 from outlast.checkpoint.saving.saver import Saver, SaveReport
@@ -33,13 +33,15 @@ from outlast.checkpoint.team import RankTeam
 from outlast.errors import OutlastError
 from outlast.interruption.guard import Guard
 from outlast.journal import events
+from outlast.journal.signs import sign_pause
 from outlast.ranks.agreement import Order, OrderKind
+from outlast.ranks.world import current_world
 from outlast.storage import StorageError, final, open_store
 from outlast.storage.objects.retrying import hurried
 
 log = get_logger(__name__)
 
-_PROGRESS_SECONDS = 10.0
+_PROGRESS_SECONDS_MAX = 10.0
 _FENCE_SECONDS = 30.0
 _WARM_SECONDS_MAX = 30.0
 
@@ -65,7 +67,9 @@ class CheckpointSession:
         self._team: RankTeam | None = None
         self._filler: StateFiller | None = None
         self._final_bytes = 0
-        self._group = current_group()
+        # Refuses ranks that are not connected, before any work is done.
+        current_world()
+        self._group: RankGroup | None = None
         self._settings = SaveSettings.read(options)
         self._may_pickle = frozenset(
             f"state{path}" if path.startswith("[") else f"state.{path}"
@@ -98,6 +102,8 @@ class CheckpointSession:
         self._due_step = math.inf
         self._due_at = -math.inf
         self._progress_at = -math.inf
+        self._progress_pause = 0.0
+        self._begun_at = time.monotonic()
         self._fence_at = 0.0
 
     @property
@@ -133,6 +139,29 @@ class CheckpointSession:
         """See `Checkpointer.resume`."""
         if self._saver is not None:
             raise RuntimeError("This checkpointer has already resumed.")
+        self._group = current_group()
+        if self._group is None:
+            return self._resume(None)
+        self._team = RankTeam(self._group, self._guard, self._seconds_needed)
+        self._team.start()
+        try:
+            return self._resume(self._group)
+        except BaseException as error:
+            try:
+                self._end_start(error, self._group, self._team)
+            finally:
+                self._team.close()
+            raise
+
+    def _end_start(self, error: BaseException, group: RankGroup, team: RankTeam) -> None:
+        """Let the other ranks know why this one does not start. Raises if they are the reason."""
+        is_ended_by_peers = not isinstance(error, RanksLost) and team.is_ended_by_peers(error)
+        if not group.raises_together:
+            team.report_failure(error)
+        if is_ended_by_peers:
+            raise RanksLost(f"The other ranks are gone: {error}") from error
+
+    def _resume(self, group: RankGroup | None) -> int:
         # An unsupported state should be reported now, not after an hour of work.
         check_can_be_filled(self._state["state"])
         fresh = capture(self._state, may_pickle=self._may_pickle).without_arrays()
@@ -149,20 +178,10 @@ class CheckpointSession:
             may_pickle=self._may_pickle,
             compares=self._settings.compare_restored,
             rank=self.rank,
-            size=self._group.size if self._group is not None else 1,
+            size=group.size if group is not None else 1,
             is_elastic=self._settings.elastic,
         )
-        if self._group is not None:
-            self._team = RankTeam(self._group, self._guard, self._seconds_needed)
-            self._team.start()
-        try:
-            started = start_attempt(self._store, self._filler, self._group)
-        except BaseException as error:
-            if self._team is not None and self._group is not None:
-                if not self._group.raises_together:
-                    self._team.report_failure(error)
-                self._team.close()
-            raise
+        started = start_attempt(self._store, self._filler, group)
         self._started, self.attempt = started, started.attempt
         if self.is_recut:
             self._continue_recut(started)
@@ -405,14 +424,16 @@ class CheckpointSession:
     def _plan_next(self) -> None:
         """Set when `tick` must look at more than one number and the clock."""
         self._due_step, due_at = self._schedule.next_due()
-        self._due_at = min(due_at, time.monotonic() + _PROGRESS_SECONDS)
+        self._due_at = min(due_at, self._progress_at + self._progress_pause)
         if not self._is_warm:
             self._due_step = self._schedule.saved_step + 1
 
     def _note_progress(self, step: int) -> None:
         now = time.monotonic()
-        if now >= self._progress_at + _PROGRESS_SECONDS:
+        if now >= self._progress_at + self._progress_pause:
             self._progress_at = now
+            # As often as the journal is written, so that a kill leaves few steps unrecorded.
+            self._progress_pause = min(sign_pause(now - self._begun_at), _PROGRESS_SECONDS_MAX)
             self.record(events.Progress(at=events.utc_now(), step=step))
         if now >= self._fence_at + _FENCE_SECONDS and self.rank == 0:
             self._fence_at = now

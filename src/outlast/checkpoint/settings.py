@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, Self, TypedDict
 
-from outlast._base.interval import IntervalPolicy
+from outlast._base.interval import AGE_SHAPE, IntervalPolicy
 from outlast._base.options import settings_of
 from outlast._base.settings import (
     Setting,
@@ -44,6 +44,13 @@ def _parse_weight(given: object) -> float:
     if not 0 < weight < math.inf:
         raise ValueError("Expected a number above 0.")
     return weight
+
+
+def _parse_shape(given: object) -> float:
+    shape = _number(given)
+    if not 1 < shape < math.inf:
+        raise ValueError("Expected a number above 1.")
+    return shape
 
 
 def _number(given: object) -> float:
@@ -201,6 +208,17 @@ class CheckpointOptions(TypedDict, total=False):
             hint="Use a number above 0, for example 10 for a mean that `outlast learn` found.",
         ),
     ]
+    prior_age_shape: Annotated[
+        float | None,
+        setting(
+            "prior_age_shape",
+            _parse_shape,
+            AGE_SHAPE,
+            meaning="How similar machines are in how long they last: with 2, an old machine is "
+            "much safer than a new one; with 100, age hardly matters.",
+            hint="Use a number above 1, as measured by `outlast learn`.",
+        ),
+    ]
     may_pickle: Collection[str] | None
     """Parts of the state that may be pickled and, at resume, unpickled, by path: "model.extra"."""
 
@@ -271,6 +289,6 @@ def _interval_readings(
         )
     if steps.value is None and seconds.value is None:
         # The name that many guides and manifests use.
-        common = _SETTINGS["every_steps"]._replace(variable="CHECKPOINT_INTERVAL")
+        common = _SETTINGS["every_steps"].from_variable("CHECKPOINT_INTERVAL")
         steps = common.read(environ=environ)
     return {"every_steps": steps, "every_seconds": seconds}

@@ -9,7 +9,8 @@ import os
 import socket
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointError, CheckpointsMissing
@@ -22,6 +23,7 @@ from outlast.checkpoint.runs.catalog import has_committed, refuse_without_key
 from outlast.checkpoint.runs.history import History, read_history
 from outlast.errors import OutlastError
 from outlast.journal import events
+from outlast.journal.place import place_from
 from outlast.journal.writer import JournalWriter
 from outlast.storage import Store
 
@@ -64,13 +66,16 @@ def _start(
     on_claim: Callable[[int], str] = lambda _: "",
     world_size: int = 1,
 ) -> StartedAttempt:
-    refuse_without_key(store)
-    listed = fence.numbers(store)
+    # At once, because each request to a distant store takes its time. Both only read.
+    with ThreadPoolExecutor(1, thread_name_prefix="outlast-start") as pool:
+        listing = pool.submit(fence.numbers, store)
+        refuse_without_key(store)
+        listed = listing.result()
     newest = max(listed, default=0)
     facts, history = _learn(store, newest)
     attempt = fence.claim(store, after=newest, facts=facts)
     world_id = on_claim(attempt)
-    journal = JournalWriter(store, attempt)
+    journal = JournalWriter(store, attempt, signs_of_life=True)
     journal.record(
         events.AttemptStarted(
             at=events.utc_now(),
@@ -78,6 +83,7 @@ def _start(
             host=socket.gethostname(),
             pid=os.getpid(),
             world_size=world_size,
+            **asdict(place_from()),
         )
     )
     try:

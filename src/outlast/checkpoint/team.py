@@ -9,14 +9,15 @@ import time
 from collections.abc import Callable
 
 from outlast.checkpoint.errors import CheckpointError, RanksLost
-from outlast.checkpoint.ranks import RankGroup
+from outlast.checkpoint.ranks import RankGroup, ranks_lost
 from outlast.interruption.guard import Guard
 from outlast.ranks.agreement import Agreement, Order, OrderKind
 from outlast.ranks.collectives import is_collective_failure
-from outlast.ranks.settings import LOST
+from outlast.ranks.errors import ChannelLost
+from outlast.ranks.settings import JOIN, LOST
 
 # For a rank whose peers are lost: enough to reach a boundary, if it is not stuck.
-_LOST_EXIT_SECONDS = 5.0
+LOST_EXIT_SECONDS = 5.0
 # How long the ranks have to answer when a collective has failed, and how often to look.
 _ANSWER_SECONDS = 10.0
 _ANSWER_CHECK_SECONDS = 0.05
@@ -33,22 +34,25 @@ class RankTeam:
         self._step = 0
         self._held_error: BaseException | None = None
         self._raised_error: BaseException | None = None
-        self._agreement = Agreement(
-            group.world,
-            group.channel,
-            seconds_left=guard.remaining if guard is not None else lambda: math.inf,
-            seconds_needed=seconds_needed,
-            on_stop_call=guard.announce_peer if guard is not None else lambda *_: None,
-            on_lost=self._lose_peers,
-            lost_seconds=LOST.read().value,
-        )
+        try:
+            self._agreement = Agreement(
+                group.world,
+                group.channel,
+                seconds_left=guard.remaining if guard is not None else lambda: math.inf,
+                seconds_needed=seconds_needed,
+                on_stop_call=guard.announce_peer if guard is not None else lambda *_: None,
+                on_lost=self._lose_peers,
+                lost_seconds=LOST.read().value,
+                join_seconds=JOIN.read().value,
+            )
+        except ChannelLost as error:
+            raise ranks_lost(error) from error
 
     def start(self) -> None:
         """Start to hear the other ranks, and to pass on the notices of the guard."""
         self._agreement.start()
         if (guard := self._guard) is not None:
-            call_stop = self._agreement.call_stop
-            guard.on_notice(lambda notice: call_stop(notice.reason, guard.remaining()))
+            guard.on_notice(lambda _: self._announce(guard))
 
     def close(self) -> None:
         """Leave the other ranks. Takes a bounded time, even if they are dead."""
@@ -61,6 +65,9 @@ class RankTeam:
         Raises once the ranks have agreed to raise.
         """
         self._step = step
+        if self._guard is not None and self._guard.interrupted:
+            # The guard's callback may not have had its turn yet.
+            self._announce(self._guard)
         order = self._agreement.boundary(step)
         if order is None or order.kind is OrderKind.SAVE:
             return order
@@ -109,14 +116,19 @@ class RankTeam:
         while not guard.wait(_ANSWER_CHECK_SECONDS):
             order = self._agreement.boundary(self._step)
             if order is not None and not order.is_full:
-                guard.announce_peer(order.reason, _LOST_EXIT_SECONDS)
+                guard.announce_peer(order.reason, LOST_EXIT_SECONDS)
             elif time.monotonic() >= give_up_at:
                 return False
         return True
 
+    def _announce(self, guard: Guard) -> None:
+        """Let all ranks know of the notice of this one. Repeating it has no effect."""
+        if (notice := guard.notice) is not None:
+            self._agreement.call_stop(notice.reason, guard.remaining())
+
     def _lose_peers(self, reason: str) -> None:
         """Exit soon: a rank is gone, and this one may wait for it, in a collective for example."""
         if self._guard is not None:
-            self._guard.announce_peer(reason, _LOST_EXIT_SECONDS)
-        else:
-            self._group.close()
+            self._guard.announce_peer(reason, LOST_EXIT_SECONDS)
+        # A rank that waits for the others while they start waits no longer.
+        self._group.close()

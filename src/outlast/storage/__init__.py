@@ -15,12 +15,13 @@ from outlast.storage.errors import (
 )
 from outlast.storage.limits import ROUTINE, Limits, final
 from outlast.storage.opening import open_store
-from outlast.storage.protocol import Buffer, Store, StoreEntry, create_or_confirm
+from outlast.storage.protocol import AccessPattern, Buffer, Store, StoreEntry, create_or_confirm
 from outlast.storage.small_json import read_json_object
 
 __all__ = [
     "ROUTINE",
     "AccessDenied",
+    "AccessPattern",
     "AlreadyExists",
     "BadName",
     "BadURL",

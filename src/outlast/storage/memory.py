@@ -9,12 +9,14 @@ from urllib.parse import urlsplit
 from outlast.storage.errors import AlreadyExists, NotFound, TooShort
 from outlast.storage.limits import ROUTINE, Limits
 from outlast.storage.protocol import (
+    AccessPattern,
     Buffer,
     StoreEntry,
     byte_views,
     check_name,
     folder_of,
-    writable_view,
+    total_bytes,
+    writable_views,
 )
 
 _SHARED: "dict[str, MemoryStore]" = {}
@@ -41,6 +43,10 @@ class MemoryStore:
     def url(self) -> str:
         return f"memory://{self._name}"
 
+    @property
+    def access(self) -> AccessPattern:
+        return AccessPattern(read_bytes=1, reads_at_once=2, creates_at_once=1)
+
     def create(self, name: str, parts: Sequence[Buffer], *, limits: Limits = ROUTINE) -> None:
         check_name(name)
         data = b"".join(byte_views(parts))
@@ -56,15 +62,15 @@ class MemoryStore:
         return data[start:] if length is None else data[start : start + length]
 
     def read_into(
-        self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
+        self, name: str, *buffers: Buffer, start: int = 0, limits: Limits = ROUTINE
     ) -> None:
-        view = writable_view(buffer)
-        found = memoryview(self._data(name))[start : start + len(view)]
-        if len(found) < len(view):
-            raise TooShort(
-                f"{name!r} in {self.url} is {len(view) - len(found)} bytes too short.", name=name
-            )
-        view[:] = found
+        views = writable_views(buffers)
+        found = memoryview(self._data(name))[start:]
+        if (missing := total_bytes(views) - len(found)) > 0:
+            raise TooShort(f"{name!r} in {self.url} is {missing} bytes too short.", name=name)
+        for view in views:
+            view[:] = found[: len(view)]
+            found = found[len(view) :]
 
     def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         folder_of(prefix)

@@ -33,6 +33,17 @@ class StoreEntry:
     modified: datetime
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccessPattern:
+    """How a store is used fastest. A transfer needs memory for `reads_at_once` reads."""
+
+    read_bytes: int
+    """Up to how many bytes to combine smaller reads that are next to each other."""
+    reads_at_once: int
+    creates_at_once: int
+    """How many large objects to write at the same time."""
+
+
 class Store(Protocol):
     """Safe to use from many threads. Every call raises a `StorageError` when it fails."""
 
@@ -40,6 +51,9 @@ class Store(Protocol):
     def url(self) -> str:
         """The URL with which `open_store` opens this store again, without secrets."""
         ...
+
+    @property
+    def access(self) -> AccessPattern: ...
 
     def create(self, name: str, parts: Sequence[Buffer], *, limits: Limits = ROUTINE) -> None:
         """Write one object that consists of `parts`. On return, it is durable and listed.
@@ -62,12 +76,12 @@ class Store(Protocol):
         ...
 
     def read_into(
-        self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
+        self, name: str, *buffers: Buffer, start: int = 0, limits: Limits = ROUTINE
     ) -> None:
-        """Fill a writable buffer with the bytes from `start` on, without a second copy.
+        """Fill writable buffers, one after the other, with the bytes from `start` on.
 
-        Raises `NotFound`, `Unreadable`, or `TooShort` if the object ends before the buffer is full.
-        After an error, the content of the buffer is undefined, and nothing writes to it anymore.
+        Raises `NotFound`, `Unreadable`, or `TooShort` if the object ends before they are full.
+        After an error, the content of the buffers is undefined, and nothing writes to them anymore.
         """
         ...
 
@@ -88,6 +102,11 @@ def byte_views(parts: Sequence[Buffer]) -> list[memoryview]:
     if isinstance(parts, bytes | bytearray | memoryview | str):
         raise TypeError("Expected a sequence of buffers: put a single buffer in a list.")
     return [_flat(view) for part in parts if (view := memoryview(part)).nbytes]
+
+
+def writable_views(buffers: Sequence[Buffer]) -> list[memoryview]:
+    """The buffers as flat, writable views of bytes, without empty ones."""
+    return [view for view in map(writable_view, buffers) if len(view)]
 
 
 def writable_view(buffer: Buffer) -> memoryview:

@@ -296,11 +296,17 @@ class Prefetcher:
         batch = self._loaded.get()
         if batch is self:
             raise StopIteration
+        if isinstance(batch, Exception):
+            raise batch
         return batch
 
     def _load(self, batches: Iterator[Any]) -> None:
-        for batch in batches:
-            self._loaded.put(batch)
+        try:
+            for batch in batches:
+                self._loaded.put(batch)
+        except Exception as error:
+            # Nobody asks for it if the workers were shut down because the run was stopped.
+            self._loaded.put(error)
         self._loaded.put(self)
 
 

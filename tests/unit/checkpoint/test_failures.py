@@ -62,10 +62,8 @@ def failing(
 
 
 def settle(checkpointer: Checkpointer) -> None:
-    """Wait until nothing goes on behind, without asking how it went."""
-    thread = checkpointer._session.saver._thread
-    if thread is not None:
-        thread.join()
+    """Wait until nothing is in progress, without asking how it went."""
+    checkpointer._session.saver._thread.wait()
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
@@ -349,13 +347,11 @@ class LosingStore(AroundStore):
         super().__init__(store)
         self._reads_left = reads
 
-    def read_into(
-        self, name: str, buffer: Any, *, start: int = 0, limits: Limits = ROUTINE
-    ) -> None:
+    def read_into(self, name: str, *buffers: Any, start: int = 0, limits: Limits = ROUTINE) -> None:
         self._reads_left -= 1
         if self._reads_left < 0:
             raise StoreUnavailable("The connection was reset.", hint="Try again.")
-        super().read_into(name, buffer, start=start, limits=limits)
+        super().read_into(name, *buffers, start=start, limits=limits)
 
 
 @pytest.mark.parametrize("reads", [0, 1, 3])

@@ -89,9 +89,7 @@ def test_a_stale_writer_is_fenced_at_a_tick_even_without_a_save() -> None:
         for step in range(1000):
             stale._session._fence_at = stale._session._due_at = -1e9
             stale.tick(step)
-            thread = stale._session.saver._thread
-            if thread is not None:
-                thread.join()
+            stale._session.saver._thread.wait()
 
 
 def test_even_with_on_error_warn_a_stale_writer_stops() -> None:

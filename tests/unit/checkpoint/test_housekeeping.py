@@ -60,9 +60,7 @@ def advance(checkpointer: Checkpointer, state: dict[str, Any], step: int) -> Non
 
 def quiet(checkpointer: Checkpointer) -> None:
     """Wait until the save and what follows it in the same thread are done."""
-    thread = checkpointer._session.saver._thread
-    if thread is not None:
-        thread.join()
+    checkpointer._session.saver._thread.wait()
 
 
 def steps_in(url: str) -> list[int]:
@@ -174,10 +172,12 @@ class OnceBad(AroundStore):
         )
 
     def read_into(
-        self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
+        self, name: str, *buffers: Buffer, start: int = 0, limits: Limits = ROUTINE
     ) -> None:
         inner = self.inner
-        self._do(f"read {name}", lambda: inner.read_into(name, buffer, start=start, limits=limits))
+        self._do(
+            f"read {name}", lambda: inner.read_into(name, *buffers, start=start, limits=limits)
+        )
 
     def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         return self._do(f"list {prefix}", lambda: self.inner.list(prefix, limits=limits))

@@ -120,6 +120,23 @@ def test_no_limit_of_the_process_is_no_bound(tmp_path: Path) -> None:
     assert available_bytes(root) == 2 * GIB
 
 
+def test_a_state_that_grows_a_little_is_staged_in_the_memory_that_is_there() -> None:
+    state = {"weights": np.zeros(1_000_000), "log": np.zeros(10, np.uint8)}
+    with Checkpointer(memory_url(), state, every_steps=NEVER) as checkpointer:
+        checkpointer.resume()
+        checkpointer.save(1)
+        staging = checkpointer._session.saver._staging
+        memory = staging.buffer._memory
+        for step, size in ((2, 20_000), (3, 100_000)):
+            state["log"] = np.ones(size, np.uint8)
+            checkpointer.save(step)
+            assert staging.buffer._memory is memory
+        state["log"] = np.ones(1_000_000, np.uint8)
+        checkpointer.save(4)
+
+        assert staging.buffer._memory is not memory
+
+
 def test_memory_that_cannot_be_had_after_all_is_asked_for_in_smaller_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -157,11 +174,14 @@ def test_without_threads_the_copy_is_made_all_the_same_and_nothing_is_copied_lat
     copied: list[str] = []
 
     class Slowly:
+        def location(self, array: str) -> None:
+            return None
+
         def copy_out(self, array: str, target: object) -> None:
             gate.wait(10)
             copied.append(array)
 
-    stage = StagingBuffer()
+    stage = StagingBuffer(threads=3)
     stage._pool = Reluctant(1)
     leaves = [
         (
@@ -194,6 +214,9 @@ def test_a_copy_that_fails_leaves_none_of_the_others_under_way() -> None:
     done: list[str] = []
 
     class Failing:
+        def location(self, array: str) -> None:
+            return None
+
         def copy_out(self, array: str, target: object) -> None:
             if array == "a":
                 raise MemoryError("No.")
@@ -201,7 +224,7 @@ def test_a_copy_that_fails_leaves_none_of_the_others_under_way() -> None:
             threading.Event().wait(0.05)
             done.append(array)
 
-    stage = StagingBuffer()
+    stage = StagingBuffer(threads=3)
     leaves = [
         (
             Leaf(

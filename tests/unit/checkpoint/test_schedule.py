@@ -12,7 +12,7 @@ from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.format.manifest import order_of
 from outlast.checkpoint.runs.catalog import manifest_names
 from outlast.checkpoint.saving.schedule import SaveSchedule
-from outlast.journal import Saved, read_journal
+from outlast.journal import FinalChoice, Saved, read_journal
 from outlast.run.run import Run
 from outlast.storage import open_store
 from tests.faults.stores import SlowStore, wrapped
@@ -111,20 +111,46 @@ def test_saves_by_time_never_wait_for_one_another(monkeypatch: pytest.MonkeyPatc
     assert len(manifest_names(open_store(url))) < 5
 
 
+def test_a_final_save_is_chosen_by_what_was_measured_on_this_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, slow_seconds = memory_url(), 0.5
+    state: dict[str, Any] = {"x": np.zeros(3)}
+    wrapped(monkeypatch, lambda store: SlowStore(store, slow_seconds))
+    with Checkpointer(url, state, every_steps=10**9) as checkpointer:
+        checkpointer.resume()
+        # Nothing has been measured yet, and 24 bytes should take no time.
+        assert checkpointer.final_save(1, lambda: 60.0) is FinalChoice.FULL
+        state["x"] += 1
+        assert checkpointer.final_save(2, lambda: slow_seconds) is FinalChoice.KEEP
+    wrapped(monkeypatch, lambda store: store)
+
+    # The next attempt knows it from the journal, before it has saved itself.
+    with Checkpointer(url, state, every_steps=10**9) as checkpointer:
+        assert checkpointer.resume() == 1
+        state["x"] += 1
+        assert checkpointer.final_save(2, lambda: slow_seconds) is FinalChoice.KEEP
+        assert checkpointer.final_save(2, lambda: 60.0) is FinalChoice.FULL
+
+
 @pytest.mark.parametrize(
-    ("observed", "seconds"),
+    ("observed", "age_hours", "seconds"),
     [
-        (Observed(), 293),
-        (Observed(running_seconds=24 * 3600), 880),
-        (Observed(running_seconds=24 * 3600, announced=8), 880),
-        (Observed(running_seconds=24 * 3600, announced=4, unannounced=4), 293),
+        (Observed(), 0, 209),
+        (Observed(running_seconds=24 * 3600), 24, 858),
+        (Observed(running_seconds=24 * 3600, announced=4, unannounced=4), 0, 209),
+        (Observed(running_seconds=24 * 3600, announced=4, unannounced=4), 6, 361),
     ],
-    ids=["nothing", "quiet", "announced", "half-announced"],
+    ids=["nothing", "quiet", "new", "old"],
 )
-def test_the_intervals_on_the_page_about_them_are_right(observed: Observed, seconds: int) -> None:
+def test_the_intervals_on_the_page_about_them_are_right(
+    observed: Observed, age_hours: float, seconds: int
+) -> None:
     cost = SaveCost(stall_seconds=0.5, slow_seconds=1.5, durable_seconds=40)
 
-    interval = choose_interval(IntervalPolicy(), cost=cost, observed=observed)
+    interval = choose_interval(
+        IntervalPolicy(), cost=cost, observed=observed, age_seconds=age_hours * 3600
+    )
 
     assert interval.seconds is not None
     assert round(interval.seconds) == seconds

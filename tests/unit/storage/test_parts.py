@@ -177,6 +177,28 @@ def test_short_reads_and_refused_memory_still_fill_the_buffer(
         assert buffer == data[start:]
 
 
+def test_no_block_is_read_that_nobody_wanted(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = random.Random(8).randbytes(9 * 1024**2)
+    write_all(fd, byte_views([data]), countdown())
+    monkeypatch.setattr(direct_module, "_is_cached", lambda *_: False)
+    real, blocks = os.preadv, list[int]()
+
+    def preadv(fd: int, buffers: list[memoryview], offset: int) -> int:
+        count = real(fd, buffers, offset)
+        blocks.extend(range(offset // 4096, -(-(offset + count) // 4096)))
+        return count
+
+    monkeypatch.setattr("os.preadv", preadv)
+    for start, length in ((0, 2 * 1024**2 + 4096), (4097, 5 * 1024**2), (8192, 1024**2 + 1)):
+        blocks.clear()
+        buffer = memoryview(bytearray(length + 1))[1:]
+
+        assert read_all(fd, buffer, start, countdown()) == length
+
+        assert buffer == data[start : start + length]
+        assert set(blocks) == set(range(start // 4096, -(-(start + length) // 4096)))
+
+
 def test_a_file_system_without_direct_io_gets_the_same_bytes(
     fd: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from outlast._base.files import replacing
 from outlast.checkpoint.errors import CheckpointError
-from outlast.checkpoint.state.arrays import Bytes
+from outlast.checkpoint.state.library import Bytes
 from outlast.storage.settings import shared_mode
 
 _NAMES = {

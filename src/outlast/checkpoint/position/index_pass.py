@@ -14,10 +14,12 @@ from typing import Any
 from outlast.checkpoint.errors import StateMismatch
 from outlast.checkpoint.position.concerns import Interleaving, WorkerWatch
 from outlast.checkpoint.position.digest import Digest, encode_indices
+from outlast.checkpoint.position.read_ahead import ReadAhead
 from outlast.checkpoint.position.replay import Replay
 from outlast.checkpoint.position.sources import (
     is_stream,
     is_torch_loader,
+    same,
     torch_data,
     value_of,
 )
@@ -57,20 +59,30 @@ class IndexPass:
         self._asked = 0
         self._has_ended = False
         self._failure: StateMismatch | None = None
+        # The global generators when the loader had its iterator, and at the first draw if other
+        # code has drawn from them in between.
+        self._when_open: Any = None
+        self._at_first_draw: Any = None
 
     def open(self, loader: Any, replay: Replay | None = None) -> Iterator[Any]:
         """The loader's iterator; after a replay, without what was consumed."""
+        iterable = loader
+        if isinstance(loader, ReadAhead):
+            loader.begin_after_skipping(self._catch_up)
+            loader = loader.loader
         if replay is not None:
             replay.rewind()
             self._replay = replay
         with ExitStack() as stack:
             for context in self._arrangements(loader):
                 stack.enter_context(context)
-            rest: Iterator[Any] = iter(loader)
+            rest: Iterator[Any] = iter(iterable)
         # Without workers, the loader has not asked for anything yet.
         self._catch_up()
         if self._failure is not None:
             raise self._failure
+        if self._drawn == 0:
+            self._when_open = generators().get()
         return rest
 
     def consume(self, _batch: object) -> None:
@@ -82,7 +94,8 @@ class IndexPass:
         drawn = self._consumed.copy()
         for encoded in self._ahead:
             drawn.add(encoded)
-        return {
+        first = self._at_first_draw
+        return ({} if first is None else {"at_first_draw": first}) | {
             "kind": self.kind,
             "consumed": self._consumed.text(),
             "drawn": self._drawn,
@@ -126,6 +139,8 @@ class IndexPass:
 
     def _draw(self) -> Any:
         watch = self._interleaving
+        if self._drawn == 0 and self._when_open is not None:
+            self._note_first_draw()
         if watch is not None:
             watch.before()
         try:
@@ -139,6 +154,12 @@ class IndexPass:
         self._ahead.append(encode_indices(indices))
         # A batch sampler may fill one list again and again, but what is drawn ahead must stay.
         return list(indices) if type(indices) is list else indices
+
+    def _note_first_draw(self) -> None:
+        """A loop may have its iterator long before the first batch, which draws the order."""
+        before, self._when_open = self._when_open, None
+        if not same(before, now := generators().get()):
+            self._at_first_draw = now
 
     def _catch_up(self) -> None:
         replay, self._replay = self._replay, None
@@ -164,6 +185,9 @@ class IndexPass:
     def _draw_consumed(self, replay: Replay) -> None:
         """Draw what the saved epoch had drawn. Raises `StateMismatch` if it differs."""
         record = replay.record
+        if (first := record.get("at_first_draw")) is not None:
+            self._at_first_draw = first
+            generators().set(first)
         for number in range(replay.count):
             self._draw_saved(replay)
             if number == 0:

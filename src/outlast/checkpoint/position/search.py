@@ -52,14 +52,15 @@ def search(roots: Mapping[str, Any], *, enters_stateful: bool = True) -> Sources
     Unless `enters_stateful`, things with a state_dict of their own are left to it.
     """
     found = _Found()
-    shared = _global_generators()
+    # The generators that come along with every checkpoint anyway.
+    shared = set(map(id, _global_generators()))
     # Holds on to what was seen, so that no identity is used twice.
     seen: dict[int, Any] = {}
     waiting = deque(roots.items())
     while waiting and len(seen) < _OBJECTS_MAX:
         path, thing = waiting.popleft()
         thing = thing.original if isinstance(thing, StandIn) else thing
-        if id(thing) in seen or isinstance(thing, _PLAIN) or any(thing is one for one in shared):
+        if id(thing) in seen or isinstance(thing, _PLAIN) or id(thing) in shared:
             continue
         seen[id(thing)] = thing
         if found.takes(path, thing) and (enters_stateful or not _is_stateful(thing)):
@@ -134,7 +135,7 @@ class _Found:
 
 
 def _global_generators() -> list[Any]:
-    """The generators that come along with every checkpoint anyway."""
+    """Those of the modules, which live as long as the process."""
     found: list[Any] = [random.random.__self__, np.random.rand.__self__]  # type: ignore[attr-defined]  # methods of hidden instances
     torch = sys.modules.get("torch")
     return found if torch is None else [*found, torch.default_generator]

@@ -24,7 +24,9 @@ from outlast.checkpoint.state.values import value
 # Of all contents together, in one snapshot.
 _CONTENT_ITEMS_MAX = 200_000
 # Classes and functions of these hold nothing that belongs to a loader, or lead everywhere.
-_FOREIGN = sys.stdlib_module_names | {"jax", "numpy", "outlast", "torch", "torchdata"}
+_FOREIGN = sys.stdlib_module_names | {
+    *("accelerate", "jax", "numpy", "outlast", "torch", "torchdata"),
+}
 # Numbers that mean something to this process only.
 _RESOURCE = re.compile(
     r"(fd|fileno|handle|ptr|pointer|pid|tid|address|sock|socket)$", re.IGNORECASE

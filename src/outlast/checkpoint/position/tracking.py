@@ -24,6 +24,7 @@ from outlast.checkpoint.position.index_pass import (
     keeps_workers,
 )
 from outlast.checkpoint.position.own_state import OwnState
+from outlast.checkpoint.position.read_ahead import ReadAhead
 from outlast.checkpoint.position.replay import Replay
 from outlast.checkpoint.position.saved_position import (
     at_start_of_pass,
@@ -47,15 +48,21 @@ log = get_logger(__name__)
 
 
 class Position:
-    """Where a pass over a loader is. Has a state_dict, so it is saved like everything else."""
+    """Where a pass over a loader is. Has a state_dict, so it is saved like everything else.
 
-    def __init__(self) -> None:
+    With `sets_epoch=False`, calling `set_epoch` is left to the program, or its framework.
+    """
+
+    def __init__(self, *, sets_epoch: bool = True) -> None:
         self.epochs = EpochProgress()
+        self._sets_epoch = sets_epoch
         self._epoch = 0
         self._batch = 0
         self._start: dict[str, Any] | None = None
         self._now: dict[str, Any] | None = None
         self._loader: Any = None
+        # The framework's loader around it, if any.
+        self._ahead: ReadAhead | None = None
         self._own_state = OwnState()
         self._pass: IndexPass | ContentPass | None = None
         # The last complete epoch: how it began, and the digest of its order.
@@ -117,8 +124,9 @@ class Position:
                 "counted": sorted(self._counted),
             }
         if self._batch and self._pass is not None:
-            state["pass"] = self._pass.record()
-        if self._batch and self._own_state.is_usable(self._loader):
+            ahead = {} if self._ahead is None else {"ahead": self._ahead.record()}
+            state["pass"] = self._pass.record() | ahead
+        if self._batch and self._saves_itself(self._loader):
             state["loader"] = self._loader.state_dict()
         if self._now is not None:
             state["transitions"] = self._transitions.record()
@@ -164,7 +172,7 @@ class Position:
             self._saved = at_start_of_pass(self._saved)
 
     def batches(
-        self, loader: Iterable[Any], epochs: int, *, has_stepped: bool = False
+        self, loader: Iterable[Any] | ReadAhead, epochs: int, *, has_stepped: bool = False
     ) -> Iterator[Any]:
         """The batches that are left of this many epochs.
 
@@ -174,16 +182,29 @@ class Position:
             self._global_now = generators().get()
         self._enter(loader, epochs)
         while self._epoch < epochs:
-            for batch in self._rest_of_epoch():
-                # Counted before it is handed out: when the loop asks for the next one, it is done.
-                self._batch += 1
-                if self._pass is not None:
-                    self._pass.consume(batch)
-                if self._unsaved_changes is not None and self._batch in OBSERVED_AFTER:
-                    self._snapshot()
-                yield batch
-            self._end_epoch()
+            yield from self._handed_out(self._rest_of_epoch())
         self._leave_loader()
+
+    def open_pass(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """Open one pass over a loader now, for a loop that asks for its batches later.
+
+        Continues a pass that was saved. The global generators stay as they are, except for what
+        opening the pass draws.
+        """
+        self._global_now = generators().get()
+        self._enter(loader, self._epoch + 1)
+        return self._handed_out(self._rest_of_epoch())
+
+    def _handed_out(self, rest: Iterator[Any]) -> Iterator[Any]:
+        for batch in rest:
+            # Counted before it is handed out: when the loop asks for the next one, it is done.
+            self._batch += 1
+            if self._pass is not None:
+                self._pass.consume(batch)
+            if self._unsaved_changes is not None and self._batch in OBSERVED_AFTER:
+                self._snapshot()
+            yield batch
+        self._end_epoch()
 
     def end_pass(self) -> None:
         """The epoch of the program is over, whether or not it took all batches of its pass.
@@ -203,6 +224,17 @@ class Position:
             self._end_epoch()
         self._leave_loader()
 
+    def skip_rest(self) -> None:
+        """The epoch of the program was over when it was saved: the next loop begins another pass.
+
+        Call it after `load_state_dict`, before any loop.
+        """
+        if self._batch and self._saved is not None:
+            self._epoch += 1
+            self._batch = 0
+            self._saved = self._saved | {"epoch": self._epoch, "batch": 0}
+            self._saved.pop("pass", None)
+
     def restore_random(self) -> None:
         """Set the global generators as they were at the save that was resumed from."""
         if self._global_now is not None:
@@ -214,11 +246,13 @@ class Position:
         self._loader = None
 
     def _enter(self, loader: Any, epochs: int) -> None:
+        ahead = loader if isinstance(loader, ReadAhead) else None
+        loader = loader if ahead is None else ahead.loader
         if self._batch and self._saved is None and not self._goes_on(loader):
             # An earlier loop ended with `break`: continue as if this were another process.
             self._global_now = generators().get()
             self._saved = self.state_dict()
-        self._loader = loader
+        self._loader, self._ahead = loader, ahead
         self._left = None
         if self._is_restarted:
             # The saved position may have been restored once more since.
@@ -246,7 +280,8 @@ class Position:
             self._counted |= changed(start.get("counters", {}), self._start["counters"])
         self._previous = None
         if start is not None and self._pass is not None:
-            record = self._pass.record() if can_verify(self._loader) else {}
+            is_by_index = can_verify(self._loader) and self._is_by_index()
+            record = self._pass.record() if is_by_index else {}
             evidence = (
                 self._unsaved_changes.evidence(self._start)
                 if self._unsaved_changes is not None
@@ -273,17 +308,23 @@ class Position:
             return self._resumed(loader, updated(saved, loader, self._sources()))
         if self._batch:
             return iter(loader)
-        self._numbers.start(loader, self._epoch)
+        if self._ahead is not None:
+            self._ahead.prepare()
+        elif self._sets_epoch:
+            self._numbers.start(loader, self._epoch)
         self._start = self._snapshot()
         self._transitions.start(self._start)
-        if self._own_state.is_usable(loader):
+        if self._saves_itself(loader):
             with shielded_workers(loader):
                 return iter(loader)
         self._pass = self._new_pass(is_reused=self._is_kept(loader))
-        return self._pass.open(loader)
+        return self._open(self._pass)
 
     def _resumed(self, loader: Any, saved: dict[str, Any]) -> Iterator[Any]:
-        self._numbers.resume(loader)
+        if self._ahead is not None:
+            self._ahead.prepare((saved.get("pass") or {}).get("ahead"))
+        elif self._sets_epoch:
+            self._numbers.resume(loader)
         replay = Replay(saved, self._global_now, self._sources)
         if "loader" in saved:
             return self._resumed_by_itself(loader, saved["loader"], replay)
@@ -291,10 +332,20 @@ class Position:
         self._pass = self._new_pass(is_reused=is_reused and _keeps_workers(loader))
         if replay.record.get("kind", self._pass.kind) != self._pass.kind:
             raise replay.unlike("it was a torch DataLoader before, or is one only now")
-        return self._pass.open(loader, replay)
+        return self._open(self._pass, replay)
+
+    def _open(self, opened: IndexPass | ContentPass, replay: Replay | None = None) -> Iterator[Any]:
+        if self._ahead is None:
+            return opened.open(self._loader, replay)
+        self._ahead.begin(self._sources, replay)
+        return opened.open(self._ahead, replay)
+
+    def _saves_itself(self, loader: Any) -> bool:
+        """Whether a loader can save its position. A torch loader that is read ahead cannot."""
+        return self._ahead is None and self._own_state.is_usable(loader)
 
     def _resumed_by_itself(self, loader: Any, state: Any, replay: Replay) -> Iterator[Any]:
-        if not self._own_state.is_usable(loader):
+        if not self._saves_itself(loader):
             raise replay.unlike("it had a state_dict before, but has none now")
         # A sampler that the loader does not save draws its order again, from what it drew it from.
         replay.rewind()
@@ -306,7 +357,7 @@ class Position:
         return rest
 
     def _new_pass(self, *, is_reused: bool) -> IndexPass | ContentPass:
-        is_by_index = draws_indices(self._loader)
+        is_by_index = self._is_by_index()
         if self._unsaved_changes is None:
             self._unsaved_changes = UnsavedChanges(is_verified=is_by_index)
         # The first epoch of a process shows what there is to warn about.
@@ -314,6 +365,9 @@ class Position:
         self._is_watched = True
         kind = IndexPass if is_by_index else ContentPass
         return kind(is_reused=is_reused, interleaving=interleaving)
+
+    def _is_by_index(self) -> bool:
+        return draws_indices(self._loader) and (self._ahead is None or self._ahead.skips)
 
     def _is_kept(self, loader: Any) -> bool:
         """Whether an uninterrupted run would start this epoch with the workers it has."""
@@ -324,7 +378,7 @@ class Position:
     def _sources(self) -> Sources:
         """What decides the order, except what the loader saves itself."""
         loader = self._loader
-        if not self._own_state.is_usable(loader):
+        if not self._saves_itself(loader):
             return search({"": loader})
         data = {"dataset": loader.dataset} if is_torch_loader(loader) else {}
         # A loader with a state_dict takes care of the rest.
@@ -333,7 +387,7 @@ class Position:
     def _left_out(self) -> Sources | None:
         """What decides the order of a torch loader with a state_dict, which it does not save."""
         loader = self._loader
-        if not (self._own_state.is_usable(loader) and is_torch_loader(loader)):
+        if not (self._saves_itself(loader) and is_torch_loader(loader)):
             return None
         known = [*generators_of(loader).values(), *self._sources().generators.values()]
         found = search(

@@ -26,6 +26,13 @@ def shielded_workers(loader: Any) -> Iterator[None]:
         yield
 
 
+def shield_workers(loader: Any) -> None:
+    """Shield all workers that a torch loader creates from now on."""
+    for one in torch_loaders_in(loader):
+        if one.num_workers > 0 and not isinstance(one.worker_init_fn, _ShieldedStart):
+            one.worker_init_fn = _ShieldedStart(one.worker_init_fn)
+
+
 def torch_loaders_in(loader: Any) -> list[Any]:
     """The loader itself if it is a torch `DataLoader`, or else those it has as attributes."""
     data = torch_data()

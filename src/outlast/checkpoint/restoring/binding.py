@@ -24,9 +24,10 @@ from outlast.checkpoint.format.manifest import SavedLeaf
 from outlast.checkpoint.restoring.fitting import MISSING, Fit, FitContext, apart, misfits, places
 from outlast.checkpoint.restoring.known_code import is_known
 from outlast.checkpoint.restoring.optimizers import load_object
-from outlast.checkpoint.state.arrays import Bytes, Library, library_named, library_of
+from outlast.checkpoint.state.arrays import library_named, library_of
 from outlast.checkpoint.state.jax_arrays import as_saved
 from outlast.checkpoint.state.jax_shards import empty_array, is_distributed, sharding_like
+from outlast.checkpoint.state.library import Bytes, Library
 from outlast.checkpoint.state.nodes import (
     SHARED,
     TREE_VERSION,

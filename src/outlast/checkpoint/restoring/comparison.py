@@ -8,6 +8,7 @@ array that is still the memory in which its bytes were verified has them.
 """
 
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +20,11 @@ from outlast.checkpoint.errors import RestoreMismatch
 from outlast.checkpoint.format.keys import Hashing
 from outlast.checkpoint.format.layout import SMALL_BYTES_MAX
 from outlast.checkpoint.format.manifest import CheckpointManifest
+from outlast.checkpoint.restoring.chunk_reading import for_each
 from outlast.checkpoint.restoring.fitting import is_same, places
-from outlast.checkpoint.restoring.loading import Piece, for_each
+from outlast.checkpoint.restoring.loading import Piece
 from outlast.checkpoint.restoring.memory import MemoryMap, UnchangedMemory
-from outlast.checkpoint.state.arrays import Bytes
+from outlast.checkpoint.state.library import Bytes
 from outlast.checkpoint.state.nodes import References, TreeNode, kind_of, opened, path_of
 from outlast.checkpoint.state.traits import described
 from outlast.checkpoint.state.tree import Leaf, Tree, capture
@@ -31,6 +33,7 @@ log = get_logger(__name__)
 
 # Our own parts, which the loop does not compute with.
 _OURS = frozenset({"position", "progress"})
+_HASHING_THREADS = min(8, os.cpu_count() or 1)
 
 
 def check_restored(
@@ -226,7 +229,7 @@ def _changed_bytes(
         # Handing a small one to another thread takes longer than hashing it.
         for one in _checks(leaf.path, memory, pieces[index]):
             check(one)
-    for_each(check, large)
+    for_each(check, large, threads=_HASHING_THREADS)
     return [f"{path}: its bytes differ from those that were saved" for path in sorted(changed)]
 
 

@@ -14,7 +14,7 @@ from outlast.checkpoint.format.envelope import digest_of
 from outlast.checkpoint.format.layout import Span
 from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, SavedLeaf, order_of
 from outlast.checkpoint.format.root import AnyManifest
-from outlast.checkpoint.restoring.loading import verified
+from outlast.checkpoint.restoring.chunk_reading import verified
 from outlast.checkpoint.restoring.parts import (
     SavedParts,
     Target,
@@ -22,7 +22,7 @@ from outlast.checkpoint.restoring.parts import (
     verify_checkpoint,
 )
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest
-from outlast.checkpoint.state.arrays import Bytes
+from outlast.checkpoint.state.library import Bytes
 from outlast.storage import NotFound, Store
 
 _STATE = "state."

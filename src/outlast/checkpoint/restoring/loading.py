@@ -1,22 +1,15 @@
-"""Read a checkpoint's bytes back into the places where they belong, and verify each chunk.
+"""Read a checkpoint's bytes back into the places where they belong.
 
 A chunk that belongs to one array is read straight into it and verified there; others are verified
 first and then copied. A copy that is missing, wrong or unreadable is overwritten with the next one;
-without a good copy, an older checkpoint is used. No byte is used before its chunk has verified.
-
-Only an error about a single object makes a copy bad: `NotFound`, `TooShort` and `Unreadable`. A
-store that fails altogether (the volume is gone, the server does not answer, the credentials are
-refused) raises its own error, which ends the resume: an older checkpoint would only lose work.
+without a good copy, an older checkpoint is used. No byte is used before its chunk has verified: see
+`chunk_reading.py`.
 """
 
-import mmap
-import os
-import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
 
 import numpy as np
 
@@ -25,14 +18,11 @@ from outlast.checkpoint.errors import CheckpointCorrupt
 from outlast.checkpoint.format.keys import Hashing
 from outlast.checkpoint.format.layout import Span
 from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, Copy
-from outlast.checkpoint.state.arrays import Bytes
-from outlast.storage import NotFound, Store, TooShort, Unreadable
+from outlast.checkpoint.restoring.chunk_reading import WantedChunk, read_chunks
+from outlast.checkpoint.state.library import Bytes
+from outlast.storage import Store
 
 log = get_logger(__name__)
-
-T = TypeVar("T")
-
-_THREADS = min(8, 2 * (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,85 +51,18 @@ def load(store: Store, manifest: CheckpointManifest, targets: Sequence[Sequence[
     """
     _check_targets(manifest, targets)
     scatter = _Scatter(manifest.places, targets, manifest.hashing)
-    buffers = threading.local()
     bad: set[Copy] = set()
-    size = max((chunk.span.length for chunk in manifest.chunks), default=0)
-
-    def load_one(chunk: Chunk) -> None:
-        memory = scatter.place_of(chunk)
-        if memory is not None:
-            scatter.put(chunk, verified(store, manifest, chunk, memory, bad), in_place=True)
-            return
-        if not hasattr(buffers, "memory"):
-            # Mapped, because direct I/O wants memory that starts on a page.
-            buffers.memory = np.frombuffer(mmap.mmap(-1, size), np.uint8)
-        scatter.put(chunk, verified(store, manifest, chunk, buffers.memory, bad))
-
-    for_each(load_one, manifest.chunks)
+    read_chunks(store, [_wanted(manifest, chunk, scatter) for chunk in manifest.chunks], bad)
     if bad:
         packs = ", ".join(sorted({copy.pack for copy in bad}))
         log.error("Read %s from second copies because these are damaged: %s", manifest.name, packs)
     return Loaded(bad=bad, pieces=scatter.pieces)
 
 
-def verify(
-    store: Store, manifest: CheckpointManifest, on_chunk: Callable[[int], object]
-) -> list[str]:
-    """Read every byte of every copy; returns the problems. `on_chunk` gets the bytes read."""
-    problems: list[str] = []
-
-    def check(chunk: Chunk) -> None:
-        memory = np.empty(chunk.span.length, np.uint8)
-        for number in range(len(chunk.copies)):
-            alone = Chunk(span=chunk.span, digest=chunk.digest, copies=chunk.copies[number:][:1])
-            try:
-                verified(store, manifest, alone, memory)
-            except CheckpointCorrupt as error:
-                problems.append(str(error))
-        on_chunk(chunk.span.length)
-
-    for_each(check, manifest.chunks)
-    return sorted(problems)
-
-
-def verified(
-    store: Store,
-    manifest: CheckpointManifest,
-    chunk: Chunk,
-    memory: Bytes,
-    bad: set[Copy] | None = None,
-) -> Bytes:
-    """The bytes of a chunk, read into `memory`, from the first copy that verifies.
-
-    Copies that do not are put into `bad`, if it is given.
-    """
-    data = memory[: chunk.span.length]
-    reasons = []
-    bad = set() if bad is None else bad
-    for copy in chunk.copies:
-        try:
-            store.read_into(copy.pack, data.data, start=copy.offset)
-        except (NotFound, TooShort, Unreadable) as error:
-            reasons.append(str(error))
-            bad.add(copy)
-            continue
-        if manifest.hashing.digest(data) == chunk.digest:
-            return data
-        bad.add(copy)
-        reasons.append(f"{copy.pack!r} has different bytes at {copy.offset} than were written.")
-    raise CheckpointCorrupt(f"{manifest.name!r} cannot be read back: {' '.join(reasons)}")
-
-
-def for_each(work: Callable[[T], object], chunks: Sequence[T]) -> None:
-    """Do the work in a few threads; the first error ends it."""
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="outlast-load") as pool:
-        futures = [pool.submit(work, chunk) for chunk in chunks]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+def _wanted(manifest: CheckpointManifest, chunk: Chunk, scatter: "_Scatter") -> WantedChunk:
+    place = scatter.place_of(chunk)
+    use = partial(scatter.put, chunk, in_place=place is not None)
+    return WantedChunk(manifest=manifest, chunk=chunk, use=use, place=place)
 
 
 def _check_targets(manifest: CheckpointManifest, targets: Sequence[Sequence[Bytes]]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from outlast.checkpoint.format.manifest import SavedLeaf
 from outlast.checkpoint.restoring.known_code import is_known
-from outlast.checkpoint.state.arrays import Bytes
+from outlast.checkpoint.state.library import Bytes
 from outlast.checkpoint.state.nodes import TreeNode, kind_of, opened, walk
 from outlast.checkpoint.state.tree import Leaf, Tree
 

@@ -1,16 +1,16 @@
 """Read the bytes of a checkpoint that several ranks have saved, for one rank of any world.
 
 What a rank saved for itself comes from its own part. An array that was divided among the ranks is
-put together from all parts, so that the number of ranks may change. As in `loading.py`, no byte is
-used before its chunk has verified.
+put together from the parts that have some of it, so that the number of ranks may change. Which ones
+these are is not known, so the likely ones are read first, and none after the last that is needed.
+As always, no byte is used before its chunk has verified.
 """
 
 import math
-import mmap
 import threading
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,8 +20,10 @@ from outlast.checkpoint.format.boxes import Run, box_runs, common_runs, flat_run
 from outlast.checkpoint.format.dtype_sizes import item_bytes
 from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, Copy, SavedLeaf
 from outlast.checkpoint.format.root import AnyManifest, read_part
-from outlast.checkpoint.restoring.loading import Loaded, Piece, for_each, verified, verify
-from outlast.checkpoint.state.arrays import Bytes
+from outlast.checkpoint.restoring.chunk_reading import WantedChunk, read_chunks, verify
+from outlast.checkpoint.restoring.loading import Loaded, Piece
+from outlast.checkpoint.state.division import SHARE_BYTES_MIN
+from outlast.checkpoint.state.library import Bytes
 from outlast.checkpoint.state.shards import Shard
 from outlast.storage import Store
 
@@ -119,6 +121,14 @@ class _CopyPlan:
         self._own = parts.part(rank)
         self._indices: dict[int, dict[tuple[str, int], int]] = {}
         self._keys = _keys(self._own.leaves)
+        self._items = [item_bytes(leaf.library, leaf.dtype) for leaf in self._own.leaves]
+        # Where each of the arrays that are equal on all ranks begins among all of them.
+        self._shared_at: list[int] = []
+        self._shared_bytes = 0
+        for leaf, item in zip(self._own.leaves, self._items, strict=True):
+            self._shared_at.append(self._shared_bytes)
+            if leaf.shard is not None and leaf.shard.is_flat:
+                self._shared_bytes += leaf.shard.elements * item
         self._segments: dict[int, list[_Segment]] = defaultdict(list)
         self._pieces: dict[int, list[Piece]] = {}
         self._lock = threading.Lock()
@@ -127,14 +137,14 @@ class _CopyPlan:
         """Plan to fill the targets of one leaf."""
         self._pieces[index] = []
         leaf = self._own.leaves[index]
-        item = item_bytes(leaf.library, leaf.dtype)
+        item = self._items[index]
         for number, target in enumerate(targets):
             wanted = _target_runs(target, leaf)
             missing = sum(run.length for run in wanted)
             if missing * item != len(target.memory):
                 raise self._corrupt(leaf, f"has another size than the {len(target.memory)} bytes")
             sources: list[list[Run]] = []
-            for rank, place, source in self._sources(index, leaf):
+            for rank, place, source in self._sources(index, leaf, wanted):
                 sources.append(source)
                 for run in common_runs(source, wanted):
                     missing -= run.length
@@ -148,30 +158,31 @@ class _CopyPlan:
                             is_first=number == 0,
                         )
                     )
-                if missing == 0 and rank == self._rank:
-                    # A shard that is as it was: no other part is needed.
+                if missing == 0:
+                    # The rest is somewhere else: that no part overlaps was checked at the commit.
                     break
             if missing or overlap(sources):
                 raise self._corrupt(leaf, "does not have every element exactly once")
 
     def run(self, store: Store) -> Loaded:
         bad: set[Copy] = set()
-        buffers = threading.local()
-        jobs = [job for rank in sorted(self._segments) for job in self._jobs(rank)]
-        size = max((chunk.span.length for _, chunk, _ in jobs), default=0)
+        wanted = [self._wanted(*job) for rank in sorted(self._segments) for job in self._jobs(rank)]
+        read_chunks(store, wanted, bad)
+        return Loaded(bad=bad, pieces=self._pieces)
 
-        def fill(job: tuple[CheckpointManifest, Chunk, list[_Segment]]) -> None:
-            manifest, chunk, segments = job
-            if len(segments) == 1 and segments[0].length == chunk.span.length:
-                only = segments[0]
-                memory = only.memory[only.at : only.at + only.length]
-                verified(store, manifest, chunk, memory, bad)
-                self._note(only, chunk.digest)
-                return
-            if not hasattr(buffers, "memory"):
-                # Mapped, because direct I/O wants memory that starts on a page.
-                buffers.memory = np.frombuffer(mmap.mmap(-1, size), np.uint8)
-            data = verified(store, manifest, chunk, buffers.memory, bad)
+    def _wanted(
+        self, manifest: CheckpointManifest, chunk: Chunk, segments: list[_Segment]
+    ) -> WantedChunk:
+        only = segments[0]
+        if len(segments) == 1 and only.length == chunk.span.length:
+            return WantedChunk(
+                manifest=manifest,
+                chunk=chunk,
+                use=lambda _: self._note(only, chunk.digest),
+                place=only.memory[only.at : only.at + only.length],
+            )
+
+        def copy(data: Bytes) -> None:
             for segment in segments:
                 first = segment.start - chunk.span.start
                 part = data[first : first + segment.length]
@@ -181,8 +192,7 @@ class _CopyPlan:
                     digest = chunk.digest if is_chunk else manifest.hashing.digest(part)
                     self._note(segment, digest)
 
-        for_each(fill, jobs)
-        return Loaded(bad=bad, pieces=self._pieces)
+        return WantedChunk(manifest=manifest, chunk=chunk, use=copy)
 
     def _note(self, segment: _Segment, digest: str) -> None:
         if segment.is_first:
@@ -211,13 +221,14 @@ class _CopyPlan:
         for number in sorted(needed):
             yield manifest, chunks[number], needed[number]
 
-    def _sources(self, index: int, leaf: SavedLeaf) -> Iterator[tuple[int, int, list[Run]]]:
+    def _sources(
+        self, index: int, leaf: SavedLeaf, wanted: Sequence[Run]
+    ) -> Iterator[tuple[int, int, list[Run]]]:
         """The parts of an array: who has each, where it begins in the image, and its runs."""
         if leaf.shard is None:
             yield self._rank, self._own.places[index].start, flat_runs(0, _elements(leaf))
             return
-        ranks = [self._rank, *(r for r in range(self._parts.count) if r != self._rank)]
-        for rank in ranks:
+        for rank in self._ranks_to_ask(index, leaf.shard, wanted):
             part = self._parts.part(rank)
             found = self._index_in(rank, part).get(self._keys[index])
             if found is None:
@@ -226,6 +237,27 @@ class _CopyPlan:
             if other.kind != leaf.kind or other.shard is None:
                 raise self._corrupt(leaf, f"is not the same array in the part of rank {rank}")
             yield rank, part.places[found].start, _runs(other.shard, other.shape)
+
+    def _ranks_to_ask(self, index: int, shard: Shard, wanted: Sequence[Run]) -> Iterator[int]:
+        """All ranks, those first that are likely to have what is wanted."""
+        yield self._rank
+        count = self._parts.count
+        first = wanted[0].start if wanted else 0
+        if shard.is_flat:
+            share = max(self._shared_bytes / count, SHARE_BYTES_MIN)
+            guess = int((self._shared_at[index] + first * self._items[index]) / share)
+            likely: Iterable[int] = (guess,)
+        else:
+            # If several groups of ranks have copies, the first group has saved them.
+            groups = (n for n in range(count, 0, -1) if count % n == 0)
+            guess = first * count // max(1, shard.elements)
+            likely = (*self._indices, guess, *(self._rank % n for n in groups))
+        guess = min(guess, count - 1)
+        asked = {self._rank}
+        for rank in (*likely, *range(guess, count), *range(guess)):
+            if rank not in asked and rank < count:
+                asked.add(rank)
+                yield rank
 
     def _index_in(self, rank: int, part: CheckpointManifest) -> dict[tuple[str, int], int]:
         if rank not in self._indices:

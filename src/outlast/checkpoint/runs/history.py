@@ -6,7 +6,8 @@ ten attempts and after ten thousand. The previous attempt may still be alive whe
 starts; how it ended is judged one attempt later.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from outlast.journal.events import Resumed, Saved
 from outlast.journal.reader import AttemptRecord, read_attempt, read_journal
 from outlast.storage import NotFound, Store, read_json_object
 
+# More journals are read if attempts could not store totals, up to a maximum.
+_USUAL = 2
 _ATTEMPTS_READ_MAX = 50
 _COUNT_MAX = 2**60
 _SECONDS_MAX = 1e15
@@ -79,20 +82,22 @@ def read_history(store: Store, newest: int) -> tuple[History, History]:
     """
     if newest == 0:
         return History(), History()
-    known = _stored_totals(store, newest)
-    if known is None:
-        known, records = History(), read_journal(store)
-    else:
-        records = list(_journals(store, known.through, newest))
+    # All at once, because each request to a distant store takes its time.
+    with ThreadPoolExecutor(_USUAL + 1, thread_name_prefix="outlast-history") as pool:
+        usual = range(max(1, newest - _USUAL + 1), newest + 1)
+        journals = {one: pool.submit(read_attempt, store, one) for one in usual}
+        known = _stored_totals(store, newest)
+        if known is None:
+            known, records = History(), read_journal(store)
+        else:
+            first = max(known.through, newest - _ATTEMPTS_READ_MAX) + 1
+            journals |= {
+                one: pool.submit(read_attempt, store, one) for one in range(first, usual[0])
+            }
+            found = (journals[one].result() for one in range(first, newest + 1))
+            records = [record for record in found if record is not None]
     settled = known.plus([r for r in records if r.attempt < newest], through=newest - 1)
     return settled, settled.plus([r for r in records if r.attempt == newest], through=newest)
-
-
-def _journals(store: Store, through: int, newest: int) -> Iterator[AttemptRecord]:
-    """Normally two journals. More if attempts could not store totals, up to a maximum."""
-    for attempt in range(max(through, newest - _ATTEMPTS_READ_MAX) + 1, newest + 1):
-        if (record := read_attempt(store, attempt)) is not None:
-            yield record
 
 
 def _stored_totals(store: Store, attempt: int) -> History | None:

@@ -65,14 +65,10 @@ class GroupCommitter(Committer):
     def describe(self, divided: DividedTree) -> None:
         """Note what is saved, while the state is consistent."""
         self._facts["layout"] = divided.layout
-        self._rows = [
-            [leaf.path, leaf.shard.elements, math.prod(leaf.shape)]
-            for leaf in divided.tree.leaves
-            if leaf.shard is not None
-        ]
-        self._equal_paths = [leaf.path for leaf in divided.equal]
         if self._save % _COMPARED_EVERY == 0:
-            self._facts["hashes"] = hashes_of(divided.equal)
+            equal = divided.equal()
+            self._equal_paths = [leaf.path for leaf in equal]
+            self._facts["hashes"] = hashes_of(equal)
 
     def fail(self, error: BaseException) -> None:
         """Let the other ranks know that this one cannot save, so that they need not wait."""
@@ -91,6 +87,11 @@ class GroupCommitter(Committer):
     def commit(
         self, staged: StagedState, packed: PackedChunks, writer: StateWriter
     ) -> CommittedSave:
+        self._rows = [
+            [leaf.path, leaf.shard.elements, math.prod(leaf.shape)]
+            for leaf in staged.tree.leaves
+            if leaf.shard is not None
+        ]
         # Second copies are written now, because a part cannot be replaced once it is committed.
         chunks = packed.chunks
         if staged.wave_bytes_max is None and not self._limits.hurried:

@@ -6,8 +6,9 @@ and which the next garbage collection deletes.
 
 import contextlib
 import uuid
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -92,7 +93,7 @@ class PackWriter:
     ) -> PackedChunks:
         """Write the new chunks among these spans. `limits` is asked before each write.
 
-        While one pack is being written, the chunks of the next one are hashed.
+        While packs are being written, the chunks of the next one are hashed.
         """
         digests: list[str] = []
         missing = self._missing(buffer, spans, digests)
@@ -100,8 +101,9 @@ class PackWriter:
         new_bytes = 0
         ensure_room_for_thread()
         with ThreadPoolExecutor(1, "outlast-hasher", initializer=lower_priority) as pool:
-            for batch in _one_ahead(_batches(missing), pool):
-                written |= self._write(buffer, batch, limits())
+            batches = _one_ahead(_batches(missing), pool)
+            for batch, copies in self._write_all(buffer, batches, limits):
+                written |= copies
                 new_bytes += sum(span.length for _, span in batch)
         chunks = tuple(
             Chunk(span=span, digest=digest, copies=self._copies(digest, written))
@@ -135,7 +137,7 @@ class PackWriter:
             for batch in _batches(few):
                 if stop():
                     return tuple(chunks)
-                for digest, copy in self._write(buffer, batch, limits()).items():
+                for digest, copy in self._write(buffer, batch, limits).items():
                     copies[digest].append(copy)
         return tuple(
             Chunk(span=c.span, digest=c.digest, copies=tuple(copies.get(c.digest, c.copies)))
@@ -167,7 +169,30 @@ class PackWriter:
                 seen.add(digest)
                 yield digest, span
 
-    def _write(self, buffer: StagingBuffer, batch: _Batch, limits: Limits) -> dict[str, Copy]:
+    def _write_all(
+        self, buffer: StagingBuffer, batches: Iterable[_Batch], limits: Callable[[], Limits]
+    ) -> Iterator[tuple[_Batch, dict[str, Copy]]]:
+        """Write packs, as many at once as the store is fastest with. Yields them in order."""
+        at_once = self._store.access.creates_at_once
+        if at_once == 1:
+            for batch in batches:
+                yield batch, self._write(buffer, batch, limits)
+            return
+        ensure_room_for_thread()
+        # Even after an error, it is left only when nothing reads the buffer anymore.
+        with ThreadPoolExecutor(at_once, "outlast-packer", initializer=lower_priority) as pool:
+            under_way: deque[tuple[_Batch, Future[dict[str, Copy]]]] = deque()
+            for batch in batches:
+                under_way.append((batch, pool.submit(self._write, buffer, batch, limits)))
+                if len(under_way) == at_once:
+                    oldest, copies = under_way.popleft()
+                    yield oldest, copies.result()
+            for oldest, copies in under_way:
+                yield oldest, copies.result()
+
+    def _write(
+        self, buffer: StagingBuffer, batch: _Batch, limits: Callable[[], Limits]
+    ) -> dict[str, Copy]:
         """Write one pack; returns where each of its chunks is."""
         pack = f"{PACKS}{self._attempt:06d}-{uuid.uuid4().hex}.pack"
         copies: dict[str, Copy] = {}
@@ -186,7 +211,7 @@ class PackWriter:
         self._sizes[pack] = offset
         # The name is unique: if it exists, a server stored our bytes but reported a failure.
         with contextlib.suppress(AlreadyExists):
-            self._store.create(pack, [buffer.view(run) for run in runs], limits=limits)
+            self._store.create(pack, [buffer.view(run) for run in runs], limits=limits())
         return copies
 
 

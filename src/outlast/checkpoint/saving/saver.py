@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.format.keys import saving_hashing
@@ -19,15 +18,16 @@ from outlast.checkpoint.format.root import AnyManifest
 from outlast.checkpoint.ranks import RankGroup
 from outlast.checkpoint.runs.inventory import Retention
 from outlast.checkpoint.saving.committing import CommittedSave, Committer
+from outlast.checkpoint.saving.copying import copying_threads
 from outlast.checkpoint.saving.garbage import GarbageCollector
 from outlast.checkpoint.saving.group_committing import GroupCommitter
 from outlast.checkpoint.saving.memory import is_lack_of_memory
 from outlast.checkpoint.saving.packing import PackWriter
-from outlast.checkpoint.saving.staging import StagingArea
+from outlast.checkpoint.saving.staging import StagingArea, no_garbage_collection
 from outlast.checkpoint.saving.writing import SaveLimits, StagedState, StateWriter
 from outlast.checkpoint.state.division import DividedTree, Division
 from outlast.checkpoint.state.tree import Tree, capture
-from outlast.checkpoint.threads import start_thread
+from outlast.checkpoint.threads import BackgroundThread, start_thread
 from outlast.storage import Limits, StorageError, Store, StoreFull
 
 log = get_logger(__name__)
@@ -88,7 +88,7 @@ class Saver:
         self._after_giving_up = after_giving_up
         self._layout = lay_out(())
         self._limits = SaveLimits()
-        self._staging = StagingArea(memory_bytes_max)
+        self._staging = StagingArea(memory_bytes_max, threads=copying_threads(group))
         # Read once, so that a manifest and its chunks have the same key if the key file changes.
         hashing = saving_hashing()
         self._packs = PackWriter(store, attempt, hashing)
@@ -113,7 +113,7 @@ class Saver:
             self._group_committer.join(group, world_id)
             self._division = Division(group.rank, group.size)
             self._division.prepare()
-        self._thread: threading.Thread | None = None
+        self._thread = BackgroundThread("outlast-saver")
         self._error: BaseException | None = None
         self._settled = threading.Event()
         self._settled.set()
@@ -125,7 +125,7 @@ class Saver:
     @property
     def busy(self) -> bool:
         """Whether something is being written in the background."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread.is_busy
 
     @property
     def is_warming(self) -> bool:
@@ -138,6 +138,8 @@ class Saver:
         self._committer.start_from(manifest.name)
         self._collector.resumed = manifest.order
         self.committed_step = manifest.step
+        if self._division is not None:
+            self._division.warn_of_order()
 
     def discard(self, names: Sequence[str]) -> None:
         """Delete objects that are no longer needed, in the background."""
@@ -164,9 +166,7 @@ class Saver:
             return
         size = self._laid_out(self._divided().tree).size_bytes
         with _skipped_without_memory():
-            # At low priority, it would not be done before the first save on a busy machine, and
-            # the loop would wait for longer than this takes from it now.
-            self._staging.warm_up(size, partial(self._start_thread, low_priority=False))
+            self._staging.warm_up(size, self._start_warming)
 
     def save(self, step: int) -> float:
         """Stage the state and have it written; returns for how many seconds the loop waited.
@@ -211,11 +211,8 @@ class Saver:
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until nothing is in progress, and raise its error; False on a timeout."""
-        if self._thread is not None:
-            self._thread.join(timeout_seconds)
-            if self._thread.is_alive():
-                return False
-            self._thread = None
+        if not self._thread.wait(timeout_seconds):
+            return False
         self._raise_error()
         return True
 
@@ -229,8 +226,7 @@ class Saver:
     def close(self) -> None:
         """Release threads and memory, after a write in progress has ended."""
         self._staging.stop_warming()
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.close()
         self._collector.wait()
         self._staging.close()
 
@@ -243,7 +239,7 @@ class Saver:
         """The state, or the part of it that this rank saves."""
         tree = capture(self._state, may_pickle=self._may_pickle)
         if self._division is None:
-            return DividedTree(tree=tree, equal=(), layout="")
+            return DividedTree(tree=tree, equal=list, layout="")
         return self._division.divide(tree, self._state)
 
     @property
@@ -263,7 +259,8 @@ class Saver:
 
     def _stage(self, step: int, started: float) -> StagedState:
         """Copy the state, if it fits into memory."""
-        divided = self._divided()
+        with no_garbage_collection():
+            divided = self._divided()
         if self._group_committer is not None:
             self._group_committer.describe(divided)
         tree = divided.tree
@@ -283,36 +280,35 @@ class Saver:
         )
 
     def _start(self, work: Callable[[], object]) -> None:
-        self._thread = self._start_thread(work, "outlast-saver", finish=self._settle)
+        """Do this work in the background. An error is kept for `wait`."""
+
+        def job() -> None:
+            try:
+                self._keep_error(work)
+            finally:
+                self._settle()
+
+        try:
+            self._thread.do(job)
+        except BaseException:
+            self._settle()
+            raise
 
     def _settle(self) -> None:
         self.pending_step = None
         self._settled.set()
 
-    def _start_thread(
-        self,
-        work: Callable[[], object],
-        name: str,
-        *,
-        finish: Callable[[], object] = lambda: None,
-        low_priority: bool = True,
-    ) -> threading.Thread:
-        """Work in a thread. An error is kept for `wait`."""
+    def _start_warming(self, work: Callable[[], object], name: str) -> threading.Thread:
+        # At low priority, it would not be done before the first save on a busy machine, and
+        # the loop would wait for longer than this takes from it now.
+        return start_thread(lambda: self._keep_error(work), name, low_priority=False)
 
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                self._error = error
-                self._after_failure()
-            finally:
-                finish()
-
+    def _keep_error(self, work: Callable[[], object]) -> None:
         try:
-            return start_thread(run, name, low_priority=low_priority)
-        except BaseException:
-            finish()
-            raise
+            work()
+        except BaseException as error:
+            self._error = error
+            self._after_failure()
 
     def _save_staged(self, staged: StagedState) -> None:
         try:

@@ -82,15 +82,15 @@ class SaveSchedule:
         return math.inf, self._saved_at + interval.seconds
 
     def interval(self) -> Interval:
+        age_seconds = max(0.0, self._saved_at - self._begun_at)
         return choose_interval(
             self._policy,
             cost=typical_cost(self._costs),
             observed=replace(
-                self._observed,
-                running_seconds=self._observed.running_seconds
-                + max(0.0, self._saved_at - self._begun_at),
+                self._observed, running_seconds=self._observed.running_seconds + age_seconds
             ),
             final_fits=self._needed_last() <= self._final_seconds,
+            age_seconds=age_seconds,
         )
 
     def start(self, step: int, *, now: float) -> None:

@@ -1,30 +1,34 @@
 """Copy a state into memory that belongs to the checkpoint, so that the loop can continue.
 
 The memory is mapped, touched once and reused: copying to a fresh page takes up to ten times as long
-as to a page that was touched before. Copies run in a few threads, in native code that releases the
-interpreter lock.
+as to a page that was touched before. Copies run in the loop's thread and a few others, in native
+code that releases the interpreter lock. See `copying.py`.
 """
 
 import contextlib
+import gc
 import mmap
-import os
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.format.layout import Layout, Span, waves
+from outlast.checkpoint.saving.copying import CopyQueue, PieceSize, copies_of
 from outlast.checkpoint.saving.memory import available_bytes, is_lack_of_memory
-from outlast.checkpoint.state.arrays import Bytes
 from outlast.checkpoint.state.tree import Leaf
 from outlast.checkpoint.threads import ensure_room_for_thread
+
+if TYPE_CHECKING:
+    from outlast.checkpoint.state.library import Bytes
 
 log = get_logger(__name__)
 
 _MEMORY_SHARE_MAX = 0.8
-_THREADS = min(4, os.cpu_count() or 1)
 # Small enough that a save that takes over waits for one piece only for a moment.
 _PIECE_BYTES = 4 * 1024**2
 _PAGE_BYTES = 4096
@@ -38,12 +42,12 @@ class StagingArea:
     The bound is `bytes_max` or, without it, most of the memory that is free.
     """
 
-    def __init__(self, bytes_max: int | None) -> None:
+    def __init__(self, bytes_max: int | None, *, threads: int = 1) -> None:
         self._bytes_max = bytes_max
         self._warming: threading.Thread | None = None
         self._warm_enough = threading.Event()
         self._has_warned = False
-        self.buffer = StagingBuffer()
+        self.buffer = StagingBuffer(threads=threads)
 
     @property
     def is_warming(self) -> bool:
@@ -54,7 +58,10 @@ class StagingArea:
         """Have memory for a state of this size ready before a save needs it."""
         if self.buffer.size_bytes < size_bytes <= self._bound(size_bytes):
             self._warm_enough.clear()
-            self._warming = start_thread(lambda: self._reserve_ahead(size_bytes), "outlast-warm-up")
+            room = min(_room_for(size_bytes), self._bound(size_bytes) - size_bytes)
+            self._warming = start_thread(
+                lambda: self._reserve_ahead(size_bytes, room), "outlast-warm-up"
+            )
 
     def stop_warming(self) -> None:
         """Stop the background work: on a busy machine it may never finish."""
@@ -75,7 +82,8 @@ class StagingArea:
             before, needed = needed, _largest_wave(layout, bytes_max)
             try:
                 # Pages that are not touched now are touched by the copies, in several threads.
-                self.buffer.reserve(needed, stop=lambda: True)
+                room = min(_room_for(needed), bytes_max - needed)
+                self.buffer.reserve(needed, room_bytes=room, stop=lambda: True)
             except MemoryError:
                 if needed == before:
                     raise
@@ -100,10 +108,10 @@ class StagingArea:
             self._warn_of_waves(size_bytes, bound)
         return bound
 
-    def _reserve_ahead(self, size_bytes: int) -> None:
+    def _reserve_ahead(self, size_bytes: int, room_bytes: int) -> None:
         # The save itself finds out how much memory there is.
         with contextlib.suppress(MemoryError):
-            self.buffer.reserve(size_bytes, stop=self._warm_enough.is_set)
+            self.buffer.reserve(size_bytes, room_bytes=room_bytes, stop=self._warm_enough.is_set)
 
     def _warn_of_waves(self, size_bytes: int, bound: int) -> None:
         if not self._has_warned:
@@ -117,28 +125,39 @@ class StagingArea:
 
 
 class StagingBuffer:
-    """Memory for one copy of a state. Not thread-safe."""
+    """Memory for one copy of a state. Not thread-safe.
 
-    def __init__(self) -> None:
+    `threads` copy, one of which is the loop's.
+    """
+
+    def __init__(self, *, threads: int = 1) -> None:
         self._memory: mmap.mmap | None = None
         self._bytes: Bytes = np.empty(0, np.uint8)
-        self._pool = _new_pool()
+        self._is_fresh = True
+        self._piece_size = PieceSize()
+        self._helpers = threads - 1
+        self._pool = ThreadPoolExecutor(max(1, self._helpers), "outlast-stage")
 
     @property
     def size_bytes(self) -> int:
         return len(self._bytes)
 
-    def reserve(self, size_bytes: int, *, stop: Callable[[], bool] = lambda: False) -> None:
+    def reserve(
+        self, size_bytes: int, *, room_bytes: int = 0, stop: Callable[[], bool] = lambda: False
+    ) -> None:
         """Have memory of at least this size, touched. Its content is lost if it grows.
 
+        New memory has `room_bytes` more, so that a state that grows a little still fits.
         `stop` is asked before each piece: pages that are not touched here are touched by the next
         `fill`. Raises `MemoryError` if there is not enough; the content is lost then, too.
         """
         if size_bytes <= self.size_bytes:
             return
+        self._is_fresh = True
         # Released first, so that the new memory fits under a limit.
         self._bytes = np.empty(0, np.uint8)
         self._memory = None
+        size_bytes += room_bytes
         try:
             # Shared memory, which is the default here, gets no huge pages.
             self._memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -161,21 +180,24 @@ class StagingBuffer:
         """
         # Several threads that copy touch the memory faster than one that does nothing else.
         self.reserve(size_bytes, stop=lambda: True)
-        jobs = [(leaf, self._bytes[at.start : at.end]) for leaf, at in leaves if at.length]
-        copies: list[Future[None]] = []
-        try:
-            for share in _shared_out(jobs):
+        started, piece_bytes = time.monotonic(), self._piece_size.choose()
+        queue = CopyQueue(copies_of(leaves, self._bytes, piece_bytes))
+        helpers: list[Future[None]] = []
+        # Without memory for a thread, this one copies all of it. A helper that was queued all the
+        # same finds nothing left to do.
+        with contextlib.suppress(RuntimeError, MemoryError):
+            for _ in range(min(self._helpers, len(queue) - 1)):
                 ensure_room_for_thread()
-                copies.append(self._pool.submit(_copy_all, share))
-        except (RuntimeError, MemoryError):
-            # No thread could be started, but its work stays queued for a later one.
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = _new_pool()
-            _copy_all(jobs)
-            return
-        wait(copies)
-        for copy in copies:
-            copy.result()
+                helpers.append(self._pool.submit(queue.work))
+        try:
+            queue.work()
+        finally:
+            wait(helpers)
+        for helper in helpers:
+            helper.result()
+        if not self._is_fresh:
+            self._piece_size.note(piece_bytes, size_bytes, time.monotonic() - started)
+        self._is_fresh = False
 
     def view(self, span: Span) -> memoryview:
         """The bytes of a span. They change with the next `fill`."""
@@ -187,14 +209,30 @@ class StagingBuffer:
         self._memory = None
 
 
+@contextlib.contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Inside, what is created makes Python look for garbage only once, at the end.
+
+    A capture creates thousands of objects that are not garbage, while the loop waits.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _room_for(size_bytes: int) -> int:
+    """How much memory to have beyond that of a state, because logs and the like grow."""
+    return min(_PIECE_BYTES, size_bytes // 16)
+
+
 def _largest_wave(layout: Layout, bytes_max: int) -> int:
     if layout.size_bytes <= bytes_max:
         return layout.size_bytes
     return max(wave.length for wave in waves(layout, bytes_max))
-
-
-def _new_pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_THREADS, thread_name_prefix="outlast-stage")
 
 
 def _populate(memory: mmap.mmap, start: int, length: int) -> None:
@@ -204,19 +242,3 @@ def _populate(memory: mmap.mmap, start: int, length: int) -> None:
     interpreter lock: where fresh memory is slow, as in many virtual machines, the loop would stop.
     """
     np.frombuffer(memory, np.uint8, length, start)[::_PAGE_BYTES] = 0
-
-
-def _copy_all(jobs: Sequence[tuple[Leaf, Bytes]]) -> None:
-    for leaf, target in jobs:
-        leaf.library.copy_out(leaf.array, target)
-
-
-def _shared_out(jobs: Sequence[tuple[Leaf, Bytes]]) -> list[list[tuple[Leaf, Bytes]]]:
-    """The jobs in as many shares as there are threads, with about the same number of bytes."""
-    shares: list[list[tuple[Leaf, Bytes]]] = [[] for _ in range(_THREADS)]
-    sizes = [0] * _THREADS
-    for job in sorted(jobs, key=lambda job: -job[0].nbytes):
-        lightest = sizes.index(min(sizes))
-        shares[lightest].append(job)
-        sizes[lightest] += job[0].nbytes
-    return [share for share in shares if share]

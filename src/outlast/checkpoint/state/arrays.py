@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,74 +24,9 @@ from outlast.checkpoint.state.jax_arrays import (
     placed_like,
 )
 from outlast.checkpoint.state.jax_shards import copy_box, here, local_box
-from outlast.checkpoint.state.shards import (
-    Shard,
-    dtensor_class,
-    is_copy,
-    local_of,
-    placement_names,
-    shard_of,
-)
-from outlast.checkpoint.state.traits import Traits, numpy_traits, torch_traits
-
-Bytes = npt.NDArray[np.uint8]
-
-
-class ArrayInfo(NamedTuple):
-    """What an array is. `dtype` is its name in the library.
-
-    `identity` is equal for arrays that are the same memory seen the same way, as tied weights are.
-    `extent` is the memory it uses: the device, the first address, and the end. It is None for
-    what has no bytes, and where nothing can be written, so that it does not matter.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    nbytes: int
-    identity: object
-    extent: tuple[str, int, int] | None
-    traits: Traits
-    shard: Shard | None = None
-    """Which part of the array is on this rank, if each rank has one: `nbytes` are of that part."""
-    local_shape: tuple[int, ...] = ()
-    """The shape of that part."""
-    is_copy: bool = False
-    """Whether another rank has the same part, and saves it."""
-    is_replicated: bool = False
-    """Whether the library keeps the complete array equal on all ranks."""
-
-
-class Library(Protocol):
-    """How to treat the arrays of one library. `name` is what the manifest calls it."""
-
-    name: str
-
-    def owns(self, kind: type) -> bool:
-        """Whether objects of this class are arrays of this library."""
-        ...
-
-    def describe(self, array: Any) -> "ArrayInfo":
-        """Everything about an array except its bytes.
-
-        Raises `ValueError` with what it is if it cannot be saved.
-        """
-        ...
-
-    def copy_out(self, array: Any, target: Bytes) -> None:
-        """Copy the array's bytes, in C order, to the target."""
-        ...
-
-    def memory(self, array: Any) -> Bytes | None:
-        """The array's own bytes, if they are in C order in memory; else None."""
-        ...
-
-    def receiver(self, template: Any) -> tuple[Bytes, Callable[[], object]]:
-        """Where to put the bytes of an array like `template`, and what then gives the array."""
-        ...
-
-    def empty(self, dtype: str, shape: tuple[int, ...], traits: Mapping[str, Any]) -> Any:
-        """A new array; raises `ValueError` if the library has no such dtype."""
-        ...
+from outlast.checkpoint.state.library import ArrayInfo, Bytes, Library, order_of
+from outlast.checkpoint.state.torch_arrays import DTensorLibrary, TorchLibrary
+from outlast.checkpoint.state.traits import numpy_traits
 
 
 class NumpyLibrary:
@@ -119,6 +54,14 @@ class NumpyLibrary:
         identity = (start, dtype, shape, strides) if nbytes else id(array)
         traits = numpy_traits(array)
         return ArrayInfo(dtype_text(dtype), shape, nbytes, identity, extent, traits)
+
+    def identity(self, array: "npt.NDArray[Any]") -> object:
+        return self.describe(array).identity
+
+    def location(self, array: "npt.NDArray[Any]") -> tuple[int, int] | None:
+        if not array.flags.c_contiguous:
+            return None
+        return array.__array_interface__["data"][0], array.nbytes
 
     def copy_out(self, array: "npt.NDArray[Any]", target: Bytes) -> None:
         if array.flags.c_contiguous:
@@ -152,131 +95,9 @@ class NumpyLibrary:
             kind = dtype_named(dtype)
         except (TypeError, ValueError, SyntaxError) as error:
             raise ValueError(f"NumPy has no dtype {dtype!r}") from error
-        order = _order_of(traits, shape)
+        order = order_of(traits, shape)
         in_memory = np.zeros([shape[at] for at in order], kind)
         return in_memory.transpose(np.argsort(order))
-
-
-class TorchLibrary:
-    name = "torch"
-
-    def owns(self, kind: type) -> bool:
-        torch = sys.modules.get("torch")
-        return torch is not None and issubclass(kind, torch.Tensor)
-
-    def describe(self, array: Any) -> ArrayInfo:
-        if array.layout is not self._torch.strided or array.is_quantized:
-            raise ValueError("a sparse or quantized tensor")
-        if array.is_meta:
-            raise ValueError("a tensor without memory, on the meta device")
-        dtype, shape, strides = array.dtype, tuple(array.shape), array.stride()
-        name, nbytes = _torch_name(dtype), int(array.nbytes)
-        traits = torch_traits(array)
-        if not nbytes:
-            return ArrayInfo(name, shape, nbytes, id(array), None, traits)
-        start = array.data_ptr()
-        if not start:
-            raise ValueError(f"a {type(array).__qualname__} without memory of its own")
-        device = "cpu" if array.is_cpu else str(array.device)
-        end = start + nbytes
-        if not array.is_contiguous():
-            steps = zip(shape, strides, strict=True)
-            end = start + (1 + sum((n - 1) * step for n, step in steps)) * array.element_size()
-        identity = (device, start, dtype, shape, strides)
-        return ArrayInfo(name, shape, nbytes, identity, (device, start, end), traits)
-
-    def copy_out(self, array: Any, target: Bytes) -> None:
-        source = array.detach()
-        if (memory := self.memory(source)) is not None:
-            np.copyto(target, memory)
-            return
-        view = self._torch.from_numpy(target).view(array.dtype).reshape(array.shape)
-        view.copy_(source)
-
-    def memory(self, array: Any) -> Bytes | None:
-        source = array.detach()
-        if source.device.type == "cpu" and source.is_contiguous() and not _is_lazy(source):
-            return self._bytes(source)
-        return None
-
-    def receiver(self, template: Any) -> tuple[Bytes, Callable[[], object]]:
-        live = template.detach()
-        if (memory := self.memory(live)) is not None:
-            return memory, lambda: template
-        fresh = self._torch.empty(live.shape, dtype=live.dtype)
-
-        def finish() -> object:
-            if _is_expanded(live):
-                # Many elements are one piece of memory: only a new tensor can hold them all.
-                return fresh.to(live.device)
-            live.copy_(fresh)
-            return template
-
-        return self._bytes(fresh), finish
-
-    def empty(self, dtype: str, shape: tuple[int, ...], traits: Mapping[str, Any]) -> Any:
-        kind = getattr(self._torch, dtype, None)
-        if not isinstance(kind, self._torch.dtype):
-            raise ValueError(f"torch has no dtype {dtype!r}")
-        order = _order_of(traits, shape)
-        in_memory = self._torch.empty([shape[at] for at in order], dtype=kind)
-        return in_memory.permute([order.index(at) for at in range(len(shape))])
-
-    @property
-    def _torch(self) -> Any:
-        return sys.modules["torch"]
-
-    def _bytes(self, tensor: Any) -> Bytes:
-        """The memory of a contiguous CPU tensor."""
-        if tensor.numel() == 0:
-            return np.empty(0, np.uint8)
-        found: Bytes = tensor.reshape(-1).view(self._torch.uint8).numpy()
-        return found
-
-
-class DTensorLibrary:
-    """Tensors that are distributed over ranks: the bytes are those of the part on this rank."""
-
-    name = "torch"
-
-    def __init__(self, local: TorchLibrary) -> None:
-        self._local = local
-
-    def owns(self, kind: type) -> bool:
-        dtensor = dtensor_class()
-        return dtensor is not None and issubclass(kind, dtensor)
-
-    def describe(self, array: Any) -> ArrayInfo:
-        shard = shard_of(array)
-        traits: Traits = {"placements": placement_names(array)}
-        if array.is_leaf and array.requires_grad:
-            traits["grad"] = True
-        local = self._local.describe(local_of(array))
-        return local._replace(
-            shape=shard.global_shape,
-            traits=traits,
-            shard=shard,
-            local_shape=local.shape,
-            is_copy=is_copy(array),
-        )
-
-    def copy_out(self, array: Any, target: Bytes) -> None:
-        self._local.copy_out(local_of(array), target)
-
-    def memory(self, array: Any) -> Bytes | None:
-        return self._local.memory(local_of(array))
-
-    def receiver(self, template: Any) -> tuple[Bytes, Callable[[], object]]:
-        target, fill = self._local.receiver(local_of(template))
-
-        def finish() -> object:
-            fill()
-            return template
-
-        return target, finish
-
-    def empty(self, dtype: str, shape: tuple[int, ...], traits: Mapping[str, Any]) -> Any:
-        return self._local.empty(dtype, shape, traits)
 
 
 class JaxLibrary:
@@ -309,6 +130,12 @@ class JaxLibrary:
             local_shape=box.shape,
             is_copy=box.is_copy,
         )
+
+    def identity(self, array: Any) -> object:
+        return id(array)
+
+    def location(self, array: Any) -> tuple[int, int] | None:
+        return None
 
     def copy_out(self, array: Any, target: Bytes) -> None:
         numbers = numbers_of(array)
@@ -367,11 +194,6 @@ def library_named(name: str) -> Library | None:
     return library
 
 
-@functools.cache
-def _torch_name(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 @functools.lru_cache(256)
 def dtype_text(dtype: "np.dtype[Any]") -> str:
     """A NumPy dtype as text that `dtype_named` reads back."""
@@ -387,15 +209,6 @@ def dtype_named(text: str) -> "np.dtype[Any]":
     return np.dtype(text)
 
 
-def _order_of(traits: Mapping[str, Any], shape: tuple[int, ...]) -> list[int]:
-    """The dimensions from the outermost in memory to the innermost."""
-    order = list(range(len(shape)))
-    found: list[int] = traits.get("order", order)
-    if sorted(found) != order:
-        raise ValueError(f"the order {found} does not fit {len(shape)} dimensions")
-    return found
-
-
 def _numpy_bytes(array: "npt.NDArray[Any]") -> Bytes:
     """The memory of a contiguous array."""
     if array.nbytes == 0:
@@ -407,14 +220,3 @@ def _numpy_bytes(array: "npt.NDArray[Any]") -> Bytes:
 def _has_all(numbers: Any) -> bool:
     """Whether one device, or all devices of this process, have the complete array of JAX."""
     return bool(numbers.is_fully_addressable or numbers.is_fully_replicated)
-
-
-def _is_expanded(tensor: Any) -> bool:
-    return any(
-        step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True)
-    )
-
-
-def _is_lazy(tensor: Any) -> bool:
-    """Whether a conjugation or negation is only noted, so that memory is not the value."""
-    return bool(tensor.is_conj() or tensor.is_neg())

@@ -16,7 +16,7 @@ the user lists.
 import base64
 import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -139,6 +139,14 @@ def is_json(thing: object) -> bool:
         # Longer numbers are not read back by every reader of JSON, the longest not even by ours.
         return thing.bit_length() <= _SMALL_INT_BITS
     return thing is None or type(thing) is bool or type(thing) is str
+
+
+def are_json_ints(things: Collection[Any]) -> bool:
+    """Whether `is_json` is true of all items, and all are integers."""
+    if set(map(type, things)) != {int}:
+        return False
+    largest: int = max(max(things), -min(things))
+    return largest.bit_length() <= _SMALL_INT_BITS
 
 
 def is_plain(thing: object) -> bool:

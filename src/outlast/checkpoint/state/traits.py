@@ -11,7 +11,7 @@ other class needs an instance in the fresh state to copy. No name is ever import
 import collections
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -105,17 +105,25 @@ def numpy_traits(array: "np.ndarray[Any, Any]") -> Traits:
     return traits
 
 
-def torch_traits(tensor: Any) -> Traits:
+def torch_traits(
+    kind: type,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    *,
+    is_contiguous: bool,
+    grad: bool | None,
+) -> Traits:
+    """The traits of a tensor of this class. `grad` is None if it was computed from others."""
     torch = sys.modules["torch"]
     traits: Traits = {}
-    if type(tensor) is torch.nn.Parameter:
+    if kind is torch.nn.Parameter:
         traits["class"] = _PARAMETER
-    elif type(tensor) is not torch.Tensor:
-        traits["class"] = name_of(type(tensor))
-    if not tensor.is_contiguous() and (order := _order(tuple(tensor.shape), tensor.stride())):
+    elif kind is not torch.Tensor:
+        traits["class"] = name_of(kind)
+    if not is_contiguous and (order := _order(tuple(shape), tuple(strides))):
         traits["order"] = order
-    if tensor.is_leaf and tensor.requires_grad != requires_grad(traits):
-        traits["grad"] = bool(tensor.requires_grad)
+    if grad is not None and grad != requires_grad(traits):
+        traits["grad"] = grad
     return traits
 
 

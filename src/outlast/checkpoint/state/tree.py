@@ -8,14 +8,16 @@ import pickle
 import sys
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from outlast.checkpoint.errors import UnsupportedState
 from outlast.checkpoint.state.adapters import StateSource, adapted, has_fixed_keys
-from outlast.checkpoint.state.arrays import Library, library_of
+from outlast.checkpoint.state.arrays import library_of
+from outlast.checkpoint.state.library import Library
 from outlast.checkpoint.state.nodes import (
     SHARED_BITS,
     TreeNode,
+    are_json_ints,
     is_json,
     kind_of,
     opened,
@@ -37,14 +39,19 @@ from outlast.checkpoint.state.traits import Traits, container_traits, own_attrib
 
 DEPTH_MAX = 100
 
+_SCALARS = frozenset({type(None), bool, int, float, str})
+_CONTAINERS = frozenset({dict, list})
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Leaf:
+
+class Leaf(NamedTuple):
     """An array of the state: its path, what it is, and the array itself.
 
     `is_writable`: it has memory that could be changed, so it matters who shares it. If `shard` says
-    that only a part of the array is here, or to be saved, `nbytes` are of that part. `is_copy`:
-    another rank has the same part. `is_replicated`: all ranks have the same array.
+    that only a part of the array is here, or to be saved, `nbytes` are of that part, and `skipped`
+    is how many bytes of the array are before it. `is_copy`: another rank has the same part.
+    `is_replicated`: all ranks have the same array.
+
+    A named tuple, because a save makes thousands: a dataclass takes five times as long.
     """
 
     path: str
@@ -59,6 +66,7 @@ class Leaf:
     local_shape: tuple[int, ...] = ()
     identity: object = None
     is_replicated: bool = False
+    skipped: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +80,7 @@ class Tree:
 
     def without_arrays(self) -> "Tree":
         """The same tree, which keeps no array alive."""
-        return replace(self, leaves=tuple(replace(leaf, array=None) for leaf in self.leaves))
+        return replace(self, leaves=tuple(leaf._replace(array=None) for leaf in self.leaves))
 
 
 def capture(state: object, *, may_pickle: Collection[str] = ()) -> Tree:
@@ -129,7 +137,9 @@ class _Capture:
         self.leaves: list[Leaf] = []
         self._may_pickle = may_pickle
         self._index: dict[object, int] = {}
-        self._nodes: list[list[dict[str, Any]]] = []
+        # The node of each leaf, and the others of those that are tied.
+        self._nodes: list[dict[str, Any]] = []
+        self._ties: dict[int, list[dict[str, Any]]] = {}
         self._extents: list[tuple[str, int, int] | None] = []
         # The things themselves are kept, because the id of a deleted object can be reused.
         self._seen: dict[int, tuple[int, object]] = {}
@@ -144,9 +154,9 @@ class _Capture:
                 f"The state is nested deeper than {DEPTH_MAX} levels at {path[:200]!r}.",
                 hint="Flatten it, or save only the parts that are needed.",
             )
-        if path in self._may_pickle:
+        if self._may_pickle and path in self._may_pickle:
             return {"p": _pickled(thing, path)}
-        if is_json(thing) or type(thing) is float:
+        if type(thing) in _SCALARS:
             return scalar(thing, path)
         if (library := library_of(thing)) is not None:
             return self._array(library, thing, path)
@@ -167,6 +177,8 @@ class _Capture:
         return found
 
     def _can_be_shared(self, thing: object) -> bool:
+        if type(thing) in _CONTAINERS:
+            return True
         if type(thing) is bytearray or source_of(thing) is not None or as_value(thing) is not None:
             return True
         if is_pytree(thing):
@@ -174,6 +186,9 @@ class _Capture:
         return isinstance(thing, Mapping | list | set)
 
     def _part(self, thing: object, path: str, depth: int) -> TreeNode:
+        if type(thing) in _CONTAINERS:
+            # These have no traits, and most of a state is in them.
+            return self._container(thing, path, depth)
         if (found := as_value(thing)) is not None:
             return {"v": self.node(self._with_sharing(thing, found.get(), path), path, depth + 1)}
         if (source := source_of(thing)) is not None:
@@ -212,7 +227,7 @@ class _Capture:
             return {"m" if is_pytree_too else "o": node}
         node = self.node(state, path, depth + 1)
         traits, inner = opened(node)
-        frozen = [name for name, one in thing.named_parameters() if not one.requires_grad]
+        frozen = _frozen(thing)
         if frozen and kind_of(inner) == "d":
             node = {"y": [traits | {"frozen": frozen}, inner]}
         return {"m": node}
@@ -228,10 +243,13 @@ class _Capture:
         return state
 
     def _container(self, thing: object, path: str, depth: int) -> TreeNode:
-        if isinstance(thing, Mapping):
+        if type(thing) is dict or isinstance(thing, Mapping):
+            start = f"{path}." if path else ""
             return {
                 "d": [
-                    [self._key(key, path), self.node(item, path_of(path, key), depth + 1)]
+                    [key, self.node(item, start + key, depth + 1)]
+                    if type(key) is str
+                    else [self._key(key, path), self.node(item, path_of(path, key), depth + 1)]
                     for key, item in thing.items()
                 ]
             }
@@ -240,12 +258,19 @@ class _Capture:
             items = sorted((self._key(item, path) for item in thing), key=repr)
             return {"s" if isinstance(thing, set) else "fs": items}
         assert isinstance(thing, list | tuple)
-        items = [
-            self.node(item, path_of(path, number), depth + 1) for number, item in enumerate(thing)
-        ]
+        if are_json_ints(thing) and not self._may_pickle:
+            # The state of Python's generator, three times in a checkpoint, is long.
+            items = list(thing)
+        else:
+            items = [
+                self.node(item, path_of(path, number), depth + 1)
+                for number, item in enumerate(thing)
+            ]
         return {"t" if isinstance(thing, tuple) else "l": items}
 
     def _key(self, key: object, path: str) -> TreeNode:
+        if type(key) is str:
+            return key
         if type(key) is tuple:
             return {"t": [self._key(item, path) for item in key]}
         if isinstance(key, tuple):
@@ -258,32 +283,22 @@ class _Capture:
             info = library.describe(array)
         except (ValueError, RuntimeError) as error:
             raise unsupported(path, str(error)) from error
-        index = self._index.get(info.identity)
-        if index is None:
-            index = self._index[info.identity] = len(self.leaves)
-            self._nodes.append([])
-            self._extents.append(info.extent)
-            self.leaves.append(
-                Leaf(
-                    path=path,
-                    library=library,
-                    dtype=info.dtype,
-                    shape=info.shape,
-                    nbytes=info.nbytes,
-                    is_writable=info.extent is not None,
-                    array=array,
-                    shard=info.shard,
-                    is_copy=info.is_copy,
-                    is_replicated=info.is_replicated,
-                    local_shape=info.local_shape,
-                    identity=info.identity,
-                )
-            )
         traits = info.traits
         if library.name == "numpy" and "class" in traits:
             traits = traits | _attributes(array, path)
+        count = len(self.leaves)
+        index = self._index.setdefault(info.identity, count)
         node: dict[str, Any] = {"y": [traits, {"a": index}]} if traits else {"a": index}
-        self._nodes[index].append(node)
+        if index < count:
+            self._ties.setdefault(index, []).append(node)
+            return node
+        self._nodes.append(node)
+        self._extents.append(info.extent)
+        dtype, shape, nbytes, identity, extent, _, shard, local_shape, is_copy, is_equal = info
+        facts = (path, library, dtype, shape, nbytes, extent is not None, array, shard)
+        rest = (is_copy, local_shape, identity, is_equal, 0)
+        # As `_make` does it, but without its check, for each of thousands.
+        self.leaves.append(tuple.__new__(Leaf, (*facts, *rest)))
         return node
 
     def mark_memory(self) -> None:
@@ -297,9 +312,11 @@ class _Capture:
                     self._mark(index, [self.leaves[base].path, start - base_start])
 
     def _mark(self, index: int, memory: list[Any]) -> None:
-        for node in self._nodes[index]:
+        for node in (self._nodes[index], *self._ties.get(index, ())):
             if "y" in node:
-                node["y"][0]["memory"] = memory
+                # Other arrays may have the same traits.
+                traits, inner = node["y"]
+                node["y"] = [traits | {"memory": memory}, inner]
             else:
                 node["y"] = [{"memory": memory}, {"a": node.pop("a")}]
 
@@ -352,6 +369,26 @@ def _pickled(thing: object, path: str) -> str:
 def is_module(thing: object) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(thing, torch.nn.Module)
+
+
+def _frozen(module: Any) -> list[str]:
+    """The parameters of a module that do not require a gradient."""
+    if type(module).named_parameters is sys.modules["torch"].nn.Module.named_parameters:
+        # Naming all of them takes several times as long.
+        if not _has_frozen(module, set()):
+            return []
+    return [name for name, one in module.named_parameters() if not one.requires_grad]
+
+
+def _has_frozen(module: Any, seen: set[int]) -> bool:
+    if id(module) in seen:
+        return False
+    seen.add(id(module))
+    for one in module._parameters.values():  # noqa: SLF001 - as in its own functions
+        if one is not None and not one.requires_grad:
+            return True
+    parts = module._modules.values()  # noqa: SLF001
+    return any(part is not None and _has_frozen(part, seen) for part in parts)
 
 
 def _is_container(thing: object) -> bool:

@@ -27,6 +27,7 @@ _DIRECT_BYTES_MIN = 1024**2
 
 _mincore = getattr(ctypes.CDLL(None), "mincore", None)
 _own = threading.local()
+_ODD = bytes(range(1, 256, 2))
 
 
 def write_all(fd: int, sources: Sequence[memoryview], countdown: Countdown) -> None:
@@ -91,7 +92,8 @@ def _is_cached(fd: int, start: int, length: int) -> bool:
         address = ctypes.c_void_p(_address_of(mapped))
         if _mincore(address, ctypes.c_size_t(len(mapped)), pages) != 0:
             return False
-    return all(state & 1 for state in pages.raw)
+    # The last bit of each byte is set for a page in memory; the others have no meaning.
+    return not pages.raw.translate(None, _ODD)
 
 
 def _read_straight(fd: int, buffer: memoryview, start: int, countdown: Countdown) -> int:
@@ -114,7 +116,9 @@ def _read_bounced(fd: int, buffer: memoryview, start: int, countdown: Countdown)
     while done < len(buffer):
         countdown.seconds_left()
         skipped = (start + done) % _BLOCK_BYTES
-        count = os.preadv(fd, [bounce], start + done - skipped) - skipped
+        # Full blocks, but none that is not wanted.
+        wanted = -(-(skipped + len(buffer) - done) // _BLOCK_BYTES) * _BLOCK_BYTES
+        count = os.preadv(fd, [bounce[:wanted]], start + done - skipped) - skipped
         taken = min(count, len(buffer) - done)
         if taken <= 0:
             return done

@@ -57,13 +57,15 @@ from outlast.storage.local.sealed_files import (
     write_sealed,
 )
 from outlast.storage.protocol import (
+    AccessPattern,
     Buffer,
     StoreEntry,
     byte_views,
     check_name,
     folder_of,
     is_name,
-    writable_view,
+    total_bytes,
+    writable_views,
 )
 from outlast.storage.settings import SHARE, Share
 
@@ -74,6 +76,9 @@ _ASIDE = ".outlast-tmp"
 # Errors for a name that does not exist, or is only the folder of another name.
 _NO_OBJECT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _OTHERS_TRIED_MAX = 32
+# A disk is as fast with a chunk at a time. While some threads hash, others keep it busy: two cores
+# restored a tenth faster with eight than with four.
+_ACCESS = AccessPattern(read_bytes=1, reads_at_once=8, creates_at_once=1)
 
 
 class Commit(enum.Enum):
@@ -129,6 +134,10 @@ class LocalStore:
     def url(self) -> str:
         return str(self._root)
 
+    @property
+    def access(self) -> AccessPattern:
+        return _ACCESS
+
     def create(self, name: str, parts: Sequence[Buffer], *, limits: Limits = ROUTINE) -> None:
         check_name(name)
         sources = byte_views(parts)
@@ -153,13 +162,16 @@ class LocalStore:
         return bytes(memoryview(data)[:count])
 
     def read_into(
-        self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
+        self, name: str, *buffers: Buffer, start: int = 0, limits: Limits = ROUTINE
     ) -> None:
-        view = writable_view(buffer)
+        views = writable_views(buffers)
         with self._opened(name, limits) as (fd, size_bytes, countdown):
-            missing = start + len(view) - size_bytes
-            if missing <= 0:
+            missing = start + total_bytes(views) - size_bytes
+            for view in views if missing <= 0 else ():
                 missing = len(view) - read_all(fd, view, start, countdown)
+                start += len(view)
+                if missing > 0:
+                    break
         if missing > 0:
             raise TooShort(f"{name!r} in {self.url} is {missing} bytes too short.", name=name)
 

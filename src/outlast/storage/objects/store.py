@@ -39,6 +39,7 @@ from outlast.storage.objects.endpoints import find_endpoint
 from outlast.storage.objects.errors import as_storage_error, may_pass, status
 from outlast.storage.objects.retrying import pause, pauses
 from outlast.storage.protocol import (
+    AccessPattern,
     Buffer,
     StoreEntry,
     byte_views,
@@ -46,7 +47,7 @@ from outlast.storage.protocol import (
     folder_of,
     is_name,
     total_bytes,
-    writable_view,
+    writable_views,
 )
 
 if TYPE_CHECKING:
@@ -54,10 +55,12 @@ if TYPE_CHECKING:
 
 SINGLE_PUT_BYTES_MAX = 64 * 1024**2
 
-_PART_BYTES_MIN = 16 * 1024**2
 _PARTS_MAX = 9000
-_PARTS_AT_ONCE = 6
-_PIECE_BYTES = 16 * 1024**2
+# A server gives each connection a share of its speed, so many are used. What is under way is
+# bounded, because on a slow network each part must arrive within the time limit of a request.
+PART_BYTES_MIN = 8 * 1024**2
+PARTS_AT_ONCE = 6
+ACCESS = AccessPattern(read_bytes=8 * 1024**2, reads_at_once=12, creates_at_once=2)
 _PIECES_AT_ONCE = 4
 _DELETES_AT_ONCE = 16
 _CLIENTS_MAX = 8
@@ -97,6 +100,10 @@ class ObjectStore:
     def url(self) -> str:
         return self._endpoint.url
 
+    @property
+    def access(self) -> AccessPattern:
+        return ACCESS
+
     def create(self, name: str, parts: Sequence[Buffer], *, limits: Limits = ROUTINE) -> None:
         check_name(name)
         sources = byte_views(parts)
@@ -112,17 +119,18 @@ class ObjectStore:
         return self._run(lambda: _get(client, name, start, length), limits, "read", name)
 
     def read_into(
-        self, name: str, buffer: Buffer, *, start: int = 0, limits: Limits = ROUTINE
+        self, name: str, *buffers: Buffer, start: int = 0, limits: Limits = ROUTINE
     ) -> None:
         check_name(name)
-        view = writable_view(buffer)
+        views = writable_views(buffers)
         client = self._client(limits)
-        if not len(view):
+        if not views:
             self._run(lambda: _head(client, name), limits, "read", name)
             return
-        for offset, piece in self._pieces(client, name, start, len(view), limits):
+        target = _Scattered(views)
+        for piece in self._pieces(client, name, start, total_bytes(views), limits):
             # Copied by the caller's thread: after an error, nothing writes here anymore.
-            view[offset : offset + len(piece)] = piece
+            target.append(piece)
 
     def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         folder = folder_of(prefix)
@@ -153,30 +161,30 @@ class ObjectStore:
 
     def _pieces(
         self, client: Any, name: str, start: int, length: int, limits: Limits
-    ) -> Iterator[tuple[int, Any]]:
-        """The bytes in order, with a few concurrent requests; each piece with its offset."""
+    ) -> Iterator[memoryview]:
+        """The bytes in order, with a few concurrent requests."""
         attempts = _Attempts(self, limits, "read", name)
-        offsets = iter(range(0, length, _PIECE_BYTES))
-        under_way: deque[tuple[int, int, _Call[Any], Future[Any]]] = deque()
+        offsets = iter(range(0, length, ACCESS.read_bytes))
+        under_way: deque[tuple[int, _Call[Any], Future[Any]]] = deque()
         try:
             while True:
                 for offset in offsets:
-                    size = min(_PIECE_BYTES, length - offset)
+                    size = min(ACCESS.read_bytes, length - offset)
                     call: _Call[Any] = partial(_get_range, client, name, start + offset, size)
-                    under_way.append((offset, size, call, submit(call())))
+                    under_way.append((size, call, submit(call())))
                     if len(under_way) == _PIECES_AT_ONCE:
                         break
                 if not under_way:
                     return
-                offset, size, call, future = under_way.popleft()
+                size, call, future = under_way.popleft()
                 piece = memoryview(attempts.result(call, future))
                 if len(piece) != size:
                     raise TooShort(
                         f"{name!r} in {self.url} ends before the requested bytes.", name=name
                     )
-                yield offset, piece
+                yield piece
         finally:
-            for _, _, _, future in under_way:
+            for _, _, future in under_way:
                 future.cancel()
 
     def _client(self, limits: Limits) -> Any:
@@ -225,6 +233,26 @@ class ObjectStore:
                     hint="Open it by its path on the mount, as the run that wrote it did.",
                     name=meta["path"],
                 )
+
+
+class _Scattered:
+    """Memory in several places, filled in order."""
+
+    def __init__(self, views: Iterable[memoryview]) -> None:
+        self._views = deque(views)
+
+    def append(self, data: memoryview) -> None:
+        # Imported by its first user, because a sink in an object store does without it.
+        import numpy as np
+
+        while len(data):
+            view = self._views.popleft()
+            count = min(len(view), len(data))
+            # NumPy lets other threads run while it copies, and an assignment does not.
+            np.copyto(np.frombuffer(view[:count], np.uint8), np.frombuffer(data[:count], np.uint8))
+            data = data[count:]
+            if count < len(view):
+                self._views.appendleft(view[count:])
 
 
 class _Attempts:
@@ -282,7 +310,7 @@ async def _put_large(client: Any, name: str, sources: Sequence[memoryview]) -> N
     with contextlib.suppress(FileNotFoundError):
         await _head(client, name)
         raise AlreadyExistsError(name)
-    part_bytes = max(_PART_BYTES_MIN, math.ceil(total_bytes(sources) / _PARTS_MAX))
+    part_bytes = max(PART_BYTES_MIN, math.ceil(total_bytes(sources) / _PARTS_MAX))
     slices = (
         source[offset : offset + part_bytes]
         for source in sources
@@ -294,7 +322,7 @@ async def _put_large(client: Any, name: str, sources: Sequence[memoryview]) -> N
         slices,
         use_multipart=True,
         chunk_size=part_bytes,
-        max_concurrency=_PARTS_AT_ONCE,
+        max_concurrency=PARTS_AT_ONCE,
     )
 
 

@@ -1,0 +1,148 @@
+"""Copy the bytes of arrays to the memory that they are staged in, with little work in Python.
+
+Arrays whose bytes are in this process are copied from address to address, in pieces that several
+threads take in turns: so none waits for another that has the larger arrays. Others are copied by
+their library.
+"""
+
+import ctypes
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, TypeAlias
+
+from outlast.checkpoint.errors import UnsupportedState
+from outlast.checkpoint.format.layout import Span
+from outlast.checkpoint.ranks import RankGroup
+from outlast.checkpoint.state.library import Bytes
+from outlast.checkpoint.state.tree import Leaf
+
+Copy: TypeAlias = Callable[[], object]
+
+# The C library copies up to the size of a cache of the second level through the caches, and larger
+# pieces around them. Which is faster, by up to a fifth, depends on the machine and its neighbors.
+_PIECE_SIZES = (512 * 1024, 4 * 1024**2)
+# What takes less time says nothing about the machine.
+_MEASURED_BYTES_MIN = 16 * 1024**2
+_TRIED_EVERY = 32
+_THREADS_MAX = 4
+_LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+
+
+class PieceSize:
+    """In pieces of which size this machine copies fastest, learned from one save to the next.
+
+    Every few saves another size is tried, because the neighbors of a machine change.
+    """
+
+    def __init__(self) -> None:
+        self._seconds_per_byte: dict[int, float] = {}
+        self._count = 0
+
+    def choose(self) -> int:
+        """The size for the next copies."""
+        untried = [size for size in _PIECE_SIZES if size not in self._seconds_per_byte]
+        if untried:
+            return untried[0]
+        best = min(_PIECE_SIZES, key=self._seconds_per_byte.__getitem__)
+        if self._count % _TRIED_EVERY:
+            return best
+        return next(size for size in _PIECE_SIZES if size != best)
+
+    def note(self, size: int, copied_bytes: int, seconds: float) -> None:
+        """Learn from copies in pieces of this size, to memory that was used before."""
+        if copied_bytes >= _MEASURED_BYTES_MIN:
+            self._count += 1
+            now = seconds / copied_bytes
+            # One copy may have been disturbed.
+            self._seconds_per_byte[size] = (self._seconds_per_byte.get(size, now) + now) / 2
+
+
+def copies_of(
+    leaves: Iterable[tuple[Leaf, Span]], target: Bytes, piece_bytes: int = _PIECE_SIZES[0]
+) -> Iterator[Copy]:
+    """What copies each leaf to its place in the target.
+
+    Until then, no array of the state may change: an address is valid only as long as its array is.
+    """
+    base = target.ctypes.data
+    for leaf, place in leaves:
+        if not place.length:
+            continue
+        if (source := _source(leaf)) is None:
+            yield partial(_copy_by_library, leaf, target[place.start : place.end])
+            continue
+        for at in range(0, place.length, piece_bytes):
+            length = min(piece_bytes, place.length - at)
+            yield partial(ctypes.memmove, base + place.start + at, source + at, length)
+
+
+class CopyQueue:
+    """Copies for several threads."""
+
+    def __init__(self, copies: Iterable[Copy]) -> None:
+        self._copies = deque(copies)
+
+    def __len__(self) -> int:
+        return len(self._copies)
+
+    def work(self) -> None:
+        """Copy until nothing is left to start. After an error, no thread starts another copy."""
+        try:
+            while (copy := self._next()) is not None:
+                copy()
+        except BaseException:
+            self._copies.clear()
+            raise
+
+    def _next(self) -> Copy | None:
+        try:
+            return self._copies.popleft()
+        except IndexError:
+            return None
+
+
+def copying_threads(group: RankGroup | None) -> int:
+    """How many threads copy in this process, so that all ranks of the machine have processors."""
+    if hasattr(os, "sched_getaffinity"):
+        processors = len(os.sched_getaffinity(0))
+    else:
+        processors = os.cpu_count() or 1
+    return max(1, min(_THREADS_MAX, processors // _ranks_here(group)))
+
+
+def _ranks_here(group: RankGroup | None) -> int:
+    """How many ranks of the group run on this machine, as far as it is known."""
+    if group is None:
+        return 1
+    found = (os.environ.get(name, "") for name in _LOCAL_SIZES)
+    sizes = [int(size) for size in found if size.isdecimal() and int(size) > 0]
+    # JAX runs one process on each machine, unless the program does otherwise.
+    return sizes[0] if sizes else 1 if group.world.library == "jax" else group.size
+
+
+def _source(leaf: Leaf) -> int | None:
+    """The address of the bytes to copy; None if the library has to copy them."""
+    found = leaf.library.location(leaf.array)
+    if found is None:
+        return None
+    if leaf.skipped + leaf.nbytes > found[1]:
+        raise UnsupportedState(
+            f"The array at {leaf.path!r} became smaller while the state was captured.",
+            hint="Look for a state_dict or an outlast.value that changes other parts of the state.",
+        )
+    return found[0] + leaf.skipped
+
+
+def _copy_by_library(leaf: Leaf, target: Bytes) -> None:
+    leaf.library.copy_out(_selected(leaf), target)
+
+
+def _selected(leaf: Leaf) -> Any:
+    """The elements to copy, in C order, if they are not the complete array."""
+    if leaf.shard is None or not leaf.shard.is_flat or leaf.library.name == "jax":
+        return leaf.array
+    flat = leaf.array.detach() if leaf.library.name == "torch" else leaf.array
+    start = leaf.shard.offsets[0]
+    return flat.reshape(-1)[start : start + leaf.shape[0]]
