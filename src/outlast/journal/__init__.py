@@ -21,8 +21,11 @@ from outlast.journal.events import (
     RunFinished,
     Saved,
     SaveFailed,
+    StepsPlanned,
     UnknownEvent,
 )
+from outlast.journal.follow import JournalFollower, run_urls
+from outlast.journal.place import AttemptPlace
 from outlast.journal.reader import AttemptRecord, read_journal
 from outlast.journal.writer import JournalWriter
 
@@ -31,6 +34,7 @@ __all__ = [
     "AttemptFailed",
     "AttemptFenced",
     "AttemptInterrupted",
+    "AttemptPlace",
     "AttemptRecord",
     "AttemptStarted",
     "AttemptSummary",
@@ -41,6 +45,7 @@ __all__ = [
     "FinalChoice",
     "FinalDecision",
     "Grace",
+    "JournalFollower",
     "JournalSummary",
     "JournalWriter",
     "Metrics",
@@ -51,7 +56,9 @@ __all__ = [
     "RunFinished",
     "SaveFailed",
     "Saved",
+    "StepsPlanned",
     "UnknownEvent",
     "read_journal",
+    "run_urls",
     "summarize",
 ]

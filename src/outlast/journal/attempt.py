@@ -4,13 +4,14 @@ A kill writes no event, and the last events may be missing. Times come from a cl
 back, which never makes a duration negative. An event with impossible numbers counts as garbled.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
 
 from outlast.journal.events import (
+    Alive,
     AttemptExited,
     AttemptFailed,
     AttemptFenced,
@@ -22,14 +23,16 @@ from outlast.journal.events import (
     Resumed,
     RunFinished,
     Saved,
+    StepsPlanned,
 )
+from outlast.journal.place import AttemptPlace
 from outlast.journal.reader import AttemptRecord
 
 E = TypeVar("E", bound=Event)
 
-_COUNTS = ("step", "resumed_from", "count", "bytes_total", "bytes_new", "bytes_read")
+_COUNTS = ("step", "steps", "resumed_from", "count", "bytes_total", "bytes_new", "bytes_read")
 _COUNT_MAX = 2**60
-_DURATIONS = ("stall_seconds", "slow_seconds", "seconds")
+_DURATIONS = ("stall_seconds", "slow_seconds", "seconds", "within_seconds")
 _SECONDS_MAX = 10 * 365 * 86_400.0
 
 
@@ -63,7 +66,9 @@ class Attempt:
     def __init__(self, record: AttemptRecord) -> None:
         self.record = record
         self.events = record.events
-        self.steps = [(step, event) for event in self.events if (step := _step(event)) is not None]
+        self.steps = [
+            (step, event) for event in self.events if (step := step_of(event)) is not None
+        ]
 
     def all(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -78,6 +83,17 @@ class Attempt:
     @cached_property
     def ended(self) -> datetime | None:
         return max((event.at for event in self.events), default=None)
+
+    @cached_property
+    def silence_seconds_max(self) -> float:
+        """How long it can have run after its last event, if it wrote no end; 0 if unknown."""
+        signs = self.all(Alive)
+        if not signs or self.ended is None:
+            return 0.0
+        next_due = signs[-1].at + timedelta(seconds=signs[-1].within_seconds)
+        if self.grace is not None and self.notice is not None:
+            next_due = min(next_due, self.notice.at + timedelta(seconds=self.grace.given_seconds))
+        return seconds_between(self.ended, next_due)
 
     @cached_property
     def first_step(self) -> int | None:
@@ -102,8 +118,26 @@ class Attempt:
         return next(iter(self.all(NoticeArrived)), None)
 
     @property
+    def place(self) -> AttemptPlace:
+        """Where it ran, as stated by the first event that claims the attempt."""
+        started = next(iter(self.all(AttemptStarted)), None)
+        if started is None:
+            return AttemptPlace()
+        return AttemptPlace(**{f.name: getattr(started, f.name) for f in fields(AttemptPlace)})
+
+    @property
+    def steps_planned(self) -> int | None:
+        planned = self.all(StepsPlanned)
+        return planned[-1].steps if planned else None
+
+    @property
     def saved_step(self) -> int | None:
         return max((event.step for event in self.all(Saved)), default=None)
+
+    @property
+    def states_end(self) -> bool:
+        """Whether it wrote how it ended, so that its last event is its end."""
+        return self.has(RunFinished, AttemptFenced, AttemptFailed, AttemptExited)
 
     def ending(self, *, may_run: bool) -> Ending:
         if self.has(RunFinished):
@@ -202,7 +236,7 @@ class Attempt:
 
 def plausible(record: AttemptRecord) -> AttemptRecord:
     """The same attempt without events that have impossible numbers; they count as garbled."""
-    events = tuple(event for event in record.events if _is_plausible(event))
+    events = tuple(event for event in record.events if is_plausible(event))
     return replace(record, events=events, garbled=record.garbled + len(record.events) - len(events))
 
 
@@ -213,7 +247,7 @@ def seconds_between(start: datetime | None, end: datetime | None) -> float:
     return max(0.0, (end - start).total_seconds())
 
 
-def _is_plausible(event: Event) -> bool:
+def is_plausible(event: Event) -> bool:
     """Whether its steps, bytes and durations are possible."""
     counts = [getattr(event, name, None) for name in _COUNTS]
     durations = [getattr(event, name, 0.0) for name in _DURATIONS]
@@ -228,7 +262,7 @@ def _follows_notice(event: Event) -> bool:
     )
 
 
-def _step(event: Event) -> int | None:
+def step_of(event: Event) -> int | None:
     """The number of steps done at this event, if it states it."""
     # The steps of a resume were done by an earlier attempt.
     if isinstance(event, Resumed):

@@ -1,19 +1,25 @@
 """Figures of a run, derived from its journal: lost work, goodput, overhead. Pure.
 
 A kill writes no event: an attempt that neither exited nor finished was killed, if a later one
-followed, and its last events may be missing. So the steps lost to a kill are a lower bound. Times
+followed, and its last events may be missing. So the steps lost to a kill are a lower bound. Signs
+of life bound when it was killed: between the last one and the time of the next one that is missing.
+Its end is taken to be in the middle, and all figures follow from that end. Times
 come from the clocks of several machines; a clock that was set back never makes a duration negative.
 An event with impossible numbers counts as garbled.
 """
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 from outlast.journal.attempt import Attempt, Ending, Grace, plausible, seconds_between
 from outlast.journal.events import Dropped, Resumed, Saved
+from outlast.journal.place import AttemptPlace
 from outlast.journal.reader import AttemptRecord
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +47,12 @@ class AttemptSummary:
     starting_seconds: float
     """From its first event until its first step: loading and warm-up. Its entire duration if it did
     no step."""
+    place: AttemptPlace = field(default_factory=AttemptPlace)
+    unseen_seconds: float = 0.0
+    """The assumed time from its last event to a kill: half of what is possible. Part of `seconds`.
+    """
+    unrecorded_seconds: float = 0.0
+    """From its last recorded step to a kill: work that no step count includes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +88,10 @@ class JournalSummary:
     bytes_total: int | None
     events_dropped: int
     lines_garbled: int
+    uncertain_seconds: float = 0.0
+    """How much longer or shorter all killed attempts together may have run."""
+    steps_planned: int | None = None
+    """The steps of the complete run, as the newest attempt that knew them has stated."""
 
 
 def summarize(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> JournalSummary:
@@ -91,7 +107,7 @@ def summarize(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> Jou
     losses = [summary.steps_lost for summary in summaries]
     steps_done = _steps_kept(summaries)
     running_seconds = sum(summary.seconds for summary in summaries)
-    total_seconds = _total_seconds(views)
+    total_seconds = _total_seconds(summaries)
     useful_seconds = steps_done * (step_seconds or 0.0)
     announced = [s for s in summaries if s.ending is Ending.ANNOUNCED]
     return JournalSummary(
@@ -119,6 +135,8 @@ def summarize(attempts: Sequence[AttemptRecord], *, is_live: bool = True) -> Jou
         bytes_total=saved[-1].bytes_total if saved else None,
         events_dropped=sum(event.count for view in views for event in view.all(Dropped)),
         lines_garbled=sum(view.record.garbled for view in views),
+        uncertain_seconds=sum(summary.unseen_seconds for summary in summaries),
+        steps_planned=next(_known(view.steps_planned for view in reversed(views)), None),
     )
 
 
@@ -129,6 +147,10 @@ def _summaries(
     frontier = 0
     for number, view in enumerate(views, start=1):
         first = view.first_step
+        ending = view.ending(may_run=is_live and number == len(views))
+        unseen_seconds = _unseen_seconds(view, ending, views[number:])
+        unseen = timedelta(seconds=unseen_seconds)
+        ended = view.ended + unseen if view.ended is not None else None
         if first is not None:
             _charge_loss(summaries, first)
             redone = max(0, min(view.last_step, frontier) - first)
@@ -136,22 +158,54 @@ def _summaries(
         summaries.append(
             AttemptSummary(
                 attempt=view.record.attempt,
-                ending=view.ending(may_run=is_live and number == len(views)),
+                ending=ending,
                 started=view.started,
-                ended=view.ended,
-                seconds=seconds_between(view.started, view.ended),
+                ended=ended,
+                seconds=seconds_between(view.started, ended),
                 first_step=first,
                 last_step=view.last_step,
                 saved_step=view.saved_step,
                 steps_lost=0,
                 steps_redone=redone if first is not None else 0,
                 kept_all=view.kept_all,
-                grace=view.grace,
+                grace=_grace(view, unseen_seconds),
                 waited_seconds=_waited_seconds(summaries, view),
-                starting_seconds=view.starting_seconds(step_seconds),
+                starting_seconds=view.starting_seconds(step_seconds)
+                + (unseen_seconds if _died_starting(view) else 0.0),
+                place=view.place,
+                unseen_seconds=unseen_seconds,
+                unrecorded_seconds=_unrecorded_seconds(view, ending, ended),
             )
         )
     return tuple(summaries)
+
+
+def _unseen_seconds(view: Attempt, ending: Ending, later: Sequence[Attempt]) -> float:
+    """How long it probably ran after its last event; 0 unless it was killed."""
+    if ending is Ending.OPEN or view.states_end:
+        return 0.0
+    possible = view.silence_seconds_max
+    following = next(_known(other.started for other in later), None)
+    if following is not None:
+        possible = min(possible, seconds_between(view.ended, following))
+    return possible / 2
+
+
+def _died_starting(view: Attempt) -> bool:
+    return view.first_done is None and view.notice is None
+
+
+def _grace(view: Attempt, unseen_seconds: float) -> Grace | None:
+    grace = view.grace
+    if grace is None:
+        return None
+    return replace(grace, used_seconds=grace.used_seconds + unseen_seconds)
+
+
+def _unrecorded_seconds(view: Attempt, ending: Ending, ended: datetime | None) -> float:
+    if ending is not Ending.KILLED or view.first_done is None:
+        return 0.0
+    return seconds_between(max(event.at for _, event in view.steps), ended)
 
 
 def _charge_loss(summaries: list[AttemptSummary], resumed_at: int) -> None:
@@ -185,14 +239,14 @@ def _step_seconds(views: Sequence[Attempt]) -> float | None:
     return _ratio(sum(seconds for _, seconds in times), sum(steps for steps, _ in times))
 
 
-def _total_seconds(views: Sequence[Attempt]) -> float:
-    starts = list(_known(view.started for view in views))
-    ends = list(_known(view.ended for view in views))
+def _total_seconds(summaries: Sequence[AttemptSummary]) -> float:
+    starts = list(_known(summary.started for summary in summaries))
+    ends = list(_known(summary.ended for summary in summaries))
     return seconds_between(min(starts, default=None), max(ends, default=None))
 
 
-def _known(times: Iterator[datetime | None]) -> Iterator[datetime]:
-    return (time for time in times if time is not None)
+def _known(values: Iterator[T | None]) -> Iterator[T]:
+    return (value for value in values if value is not None)
 
 
 def _median(values: Sequence[float]) -> float | None:

@@ -39,7 +39,11 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptStarted(Event):
-    """A process claimed the attempt. `resumed_from` is None if there is none, or not yet known."""
+    """A process claimed the attempt. `resumed_from` is None if there is none, or not yet known.
+
+    `host` is the host name, which in an indexed Job is not the name of the Pod. The fields from
+    `pod` on are what the manifest states, see `outlast.journal.place`; None if it does not.
+    """
 
     kind: ClassVar[str] = "started"
 
@@ -48,6 +52,12 @@ class AttemptStarted(Event):
     pid: int
     resumed_from: int | None = None
     world_size: int = 1
+    pod: str | None = None
+    pod_uid: str | None = None
+    node: str | None = None
+    tier: str | None = None
+    machine: str | None = None
+    zone: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +81,16 @@ class Resumed(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StepsPlanned(Event):
+    """The loop is to complete `steps` steps in all, including those of earlier attempts."""
+
+    kind: ClassVar[str] = "planned"
+    prompt: ClassVar[bool] = False
+
+    steps: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Progress(Event):
     """The number of steps done. Written from time to time, it shows what a kill cost."""
 
@@ -79,6 +99,20 @@ class Progress(Event):
     minor: ClassVar[bool] = True
 
     step: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alive(Event):
+    """The process is running, and would write another sign of life `within_seconds`.
+
+    It bounds when a process was killed that wrote no other event.
+    """
+
+    kind: ClassVar[str] = "alive"
+    prompt: ClassVar[bool] = False
+    minor: ClassVar[bool] = True
+
+    within_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,7 +273,9 @@ KINDS: Mapping[str, type[Event]] = {
     for kind in (
         AttemptStarted,
         Resumed,
+        StepsPlanned,
         Progress,
+        Alive,
         Metrics,
         Saved,
         SaveFailed,

@@ -232,6 +232,7 @@ _READERS: Mapping[object, Callable[[object], object]] = {
     str: _text,
     int: _whole,
     int | None: _whole_or_none,
+    str | None: lambda value: None if value is None else _text(value),
     float: _number,
     bool: _truth,
     FinalChoice: lambda value: FinalChoice(_text(value)),

@@ -18,7 +18,8 @@ from outlast.storage.protocol import Store
 _READERS_MAX = 8
 # Many times the maximum that a writer buffers.
 _SEGMENT_BYTES_MAX = 16 * 1024**2
-_GARBLED = Lines(None, (), 1)
+GARBLED = Lines(None, (), 1)
+"""What stands for a segment that cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +42,9 @@ def read_journal(store: Store, *, limits: Limits = ROUTINE) -> list[AttemptRecor
     Unreadable lines are counted and skipped. `limits` apply to each store operation.
     """
     entries = store.list(FOLDER, limits=limits)
-    found = _read_all(store, sorted(filter(None, (parse_name(e.name) for e in entries))), limits)
+    found = read_segments(
+        store, sorted(filter(None, (parse_name(e.name) for e in entries))), limits
+    )
     return [
         _record(attempt, [lines for _, lines in group])
         for attempt, group in groupby(found, key=lambda pair: pair[0].attempt)
@@ -64,16 +67,33 @@ def read_attempt(
             return False
         return True
 
-    # A writer that was killed on a mounted folder can leave one segment that is unreadable.
-    last = _last(lambda segment: is_there(segment) or is_there(segment + 1))
-    numbers = [1, *range(max(2, last - segments_max + 2), last + 1)] if last else []
-    found = _read_all(store, [SegmentName(attempt, number) for number in numbers], limits)
+    # Most attempts have few segments: reading these at once spares the search for the last one.
+    first = [SegmentName(attempt, number) for number in range(1, _READERS_MAX + 1)]
+    found = read_segments(store, first, limits)
+    last = _unbroken([name.segment for name, _ in found])
+    if last < _READERS_MAX - 1:
+        found = [(name, lines) for name, lines in found if name.segment <= last]
+    else:
+        # A writer that was killed on a mounted folder can leave one segment that is unreadable.
+        last = _last(lambda segment: is_there(segment) or is_there(segment + 1), known=last)
+        numbers = [1, *range(max(2, last - segments_max + 2), last + 1)]
+        found = read_segments(store, [SegmentName(attempt, number) for number in numbers], limits)
     return _record(attempt, [lines for _, lines in found]) if found else None
 
 
-def _last(is_there: Callable[[int], bool]) -> int:
-    """The last number of an unbroken sequence from 1; 0 if there is none."""
-    low, high = 0, 1
+def _unbroken(segments: Sequence[int]) -> int:
+    """The last number before two or more are missing; 0 if there is none."""
+    last = 0
+    for segment in segments:
+        if segment > last + 2:
+            break
+        last = segment
+    return last
+
+
+def _last(is_there: Callable[[int], bool], *, known: int) -> int:
+    """The last number of an unbroken sequence that has at least `known` numbers."""
+    low, high = known, known + 1
     while is_there(high):
         low, high = high, 2 * high
     while high - low > 1:
@@ -82,9 +102,11 @@ def _last(is_there: Callable[[int], bool]) -> int:
     return low
 
 
-def _read_all(
+def read_segments(
     store: Store, names: Sequence[SegmentName], limits: Limits
 ) -> list[tuple[SegmentName, Lines]]:
+    """What is in these segments, in this order, without those that are gone."""
+
     def read(name: SegmentName) -> Lines | None:
         try:
             data = store.read(str(name), length=_SEGMENT_BYTES_MAX + 1, limits=limits)
@@ -92,8 +114,8 @@ def _read_all(
             # It was deleted since it was listed.
             return None
         except Unreadable:
-            return _GARBLED
-        return decode_lines(data) if len(data) <= _SEGMENT_BYTES_MAX else _GARBLED
+            return GARBLED
+        return decode_lines(data) if len(data) <= _SEGMENT_BYTES_MAX else GARBLED
 
     # Segments are small and many, so reading one after the other would be slow.
     with ThreadPoolExecutor(_READERS_MAX, thread_name_prefix="outlast-journal") as pool:

@@ -1,11 +1,13 @@
 """Write the events of an attempt, without ever blocking or failing the training loop.
 
 Events are buffered in memory and written in batches by a background thread: immediately if an event
-is prompt, otherwise from time to time. If the store fails, this is logged and retried later; it is
-not an error.
+is prompt, otherwise from time to time. With `signs_of_life`, every batch ends with one, and one is
+written even if nothing else happens, as often as `journal/signs.py` says. If the store fails, this
+is logged and retried later; it is not an error.
 
 If killed: everything that `flush` confirmed or the thread has written can be read. Later events are
-lost, usually those of the last `flush_seconds` that were not prompt. No segment is ever torn.
+lost, usually those of the last `flush_seconds` that were not prompt, or since the last sign of
+life. No segment is ever torn.
 """
 
 import math
@@ -15,10 +17,11 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
+from datetime import datetime
 from typing import NamedTuple
 
 from outlast._base.logs import get_logger
-from outlast.journal.events import Dropped, Event, utc_now
+from outlast.journal.events import Alive, Dropped, Event, utc_now
 from outlast.journal.lines import (
     Segment,
     SegmentName,
@@ -27,6 +30,7 @@ from outlast.journal.lines import (
     parse_name,
     prefix_of,
 )
+from outlast.journal.signs import sign_pause
 from outlast.storage.errors import AlreadyExists
 from outlast.storage.limits import Countdown, Limits
 from outlast.storage.protocol import Store, create_or_confirm
@@ -42,6 +46,7 @@ PROMPT_SECONDS_MIN = 1.0
 """The minimum time between two segments, even for prompt events."""
 
 _NAMES_TRIED_MAX = 8
+_LAST_WRITE_SECONDS_MAX = 10.0
 _NOT_WRITTEN = "Could not write the journal; retrying later"
 
 
@@ -64,7 +69,9 @@ class JournalWriter:
         flush_seconds: float = 60.0,
         buffer_bytes_max: int = 2 * 1024**2,
         background: bool = True,
+        signs_of_life: bool = False,
         now: Callable[[], float] = time.monotonic,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         if attempt < 0:
             raise ValueError(f"attempt is {attempt!r}; expected a number of at least 0.")
@@ -74,7 +81,11 @@ class JournalWriter:
         self._attempt = attempt
         self._flush_seconds = flush_seconds
         self._background = background
+        self._has_signs = signs_of_life
         self._now = now
+        self._clock = clock
+        self._begun_at = now()
+        self._pause_seconds = flush_seconds
         self._pid = os.getpid()
         self._writer = uuid.uuid4().hex
         self._backlog = Backlog(buffer_bytes_max)
@@ -84,6 +95,7 @@ class JournalWriter:
         self._batches = 0
         self._segment = 1
         self._prompt = False
+        self._sign_due = False
         self._flushed_at = -math.inf
         self._noted: set[str] = set()
         self._closed = False
@@ -125,11 +137,19 @@ class JournalWriter:
         return True
 
     def close(self, *, limits: Limits = PATIENT) -> bool:
-        """Write the rest and stop. Within a grace period, pass `limits=final(seconds_left)`."""
+        """Write the rest and stop. Within a grace period, pass `limits=final(seconds_left)`.
+
+        Nothing is written afterwards, so that the folder of a run can be deleted. Only a write that
+        already hangs is not waited for: a short time without a deadline, and not at all with one.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        return self.flush(limits=limits)
+            thread = self._thread
+        is_written = self.flush(limits=limits)
+        if thread is not None and limits is PATIENT and os.getpid() == self._pid:
+            thread.join(_LAST_WRITE_SECONDS_MAX)
+        return is_written
 
     def _add(self, event: Event) -> None:
         try:
@@ -149,9 +169,15 @@ class JournalWriter:
             elif was_empty or event.prompt:
                 self._changed.notify_all()
 
+    def flush_if_due(self) -> None:
+        """Write what is due now, including a sign of life. The background thread does this."""
+        if self._seconds_until_due() <= 0:
+            self._sign_due = self._has_signs
+            self.flush()
+
     def _flush_when_due(self) -> None:
         while self._wait_until_due():
-            self.flush()
+            self.flush_if_due()
 
     def _wait_until_due(self) -> bool:
         """False once the writer is closed."""
@@ -164,20 +190,30 @@ class JournalWriter:
         return False
 
     def _seconds_until_due(self) -> float:
-        if not self._backlog and self._pending is None:
+        if not self._has_signs and not self._backlog and self._pending is None:
             return math.inf
-        pause = PROMPT_SECONDS_MIN if self._prompt else self._flush_seconds
+        pause = PROMPT_SECONDS_MIN if self._prompt else self._pause_seconds
         return self._flushed_at + min(pause, self._flush_seconds) - self._now()
 
     def _next_batch(self) -> _Batch | None:
         with self._changed:
             self._prompt = False
             self._flushed_at = self._now()
-            if self._pending is None and (self._backlog or self._backlog.dropped):
+            if self._has_signs:
+                # Set now, because the sign of life states when the next one follows.
+                pause_seconds = sign_pause(self._flushed_at - self._begun_at)
+                self._pause_seconds = min(pause_seconds, self._flush_seconds)
+            has_lines = self._backlog or self._backlog.dropped or self._sign_due
+            if self._pending is None and has_lines:
                 dropped = self._backlog.dropped
                 lines = self._backlog.take()
                 if dropped:
-                    lines.append(encode(Dropped(at=utc_now(), count=dropped)))
+                    lines.append(encode(Dropped(at=self._clock(), count=dropped)))
+                if self._has_signs and not self._closed:
+                    lines.append(
+                        encode(Alive(at=self._clock(), within_seconds=self._pause_seconds))
+                    )
+                self._sign_due = False
                 self._batches += 1
                 head = encode_segment(Segment(self._writer, self._batches))
                 self._pending = _Batch(self._batches, b"".join([head, *lines]))

@@ -11,6 +11,7 @@ import pytest
 from outlast.journal.attempt import plausible
 from outlast.journal.events import (
     KINDS,
+    Alive,
     AttemptExited,
     AttemptFailed,
     AttemptFenced,
@@ -30,6 +31,7 @@ from outlast.journal.events import (
     Saved,
     SaveFailed,
     Scalar,
+    StepsPlanned,
     UnknownEvent,
 )
 from outlast.journal.lines import (
@@ -56,6 +58,7 @@ EVENTS: list[Event] = [
         passed_over=(PassedOver(checkpoint="manifests/000000000400-000006.json", reason="torn"),),
     ),
     Progress(at=AT, step=310),
+    Alive(at=AT, within_seconds=1.5),
     Metrics(
         at=AT, step=310, values={"loss": 0.25, "name": "ä\n", "ok": True, "none": None, "n": 3}
     ),
@@ -72,6 +75,8 @@ EVENTS: list[Event] = [
     RunFinished(at=AT, step=1000),
     AttemptExited(at=AT, exit_code=75, step=331),
     Dropped(at=AT, count=3),
+    AttemptStarted(at=AT, attempt=9, host="n", pid=4, pod="p-0", pod_uid="0-1", zone="us-a"),
+    StepsPlanned(at=AT, steps=10_000),
 ]
 
 

@@ -273,6 +273,20 @@ def test_a_final_flush_does_not_wait_for_one_that_hangs() -> None:
     ]
 
 
+def test_nothing_is_written_once_the_journal_is_closed() -> None:
+    store = Hanging()
+    journal = JournalWriter(store, 1)
+    journal.record(RunFinished(at=AT, step=1))
+    assert store.entered.wait(PATIENCE_SECONDS)
+    threading.Timer(0.1, store.release.set).start()
+
+    assert journal.close()
+
+    # The write that was in progress has ended too.
+    assert journal._thread is not None
+    assert not journal._thread.is_alive()
+
+
 def test_a_final_flush_keeps_to_its_limits() -> None:
     seen: list[float] = []
 
