@@ -63,7 +63,9 @@ def connect() -> torch.device:
 
 def parallel(model: "Transformer", device: torch.device, sharded: bool) -> nn.Module:
     if not sharded:
-        return DistributedDataParallel(model)
+        # Otherwise DDP adds gradients in another order in the first step after each start, and on
+        # three or more ranks a resumed run would not end with exactly the same bits.
+        return DistributedDataParallel(model, find_unused_parameters=True)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     for block in model.blocks:
         fully_shard(block, mesh=mesh)

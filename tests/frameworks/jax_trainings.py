@@ -1,7 +1,7 @@
 """Small trainings in JAX, as users of each framework write them: a state, and what one step does.
 
-Run as a program with a folder, it trains all of them in one state. With `wait` it waits for a
-notice at the third step.
+Run as a program with a folder, it trains all of them in one state. With the number of a step it
+waits there for a notice.
 """
 
 import functools
@@ -246,13 +246,13 @@ def hashes_of(states: State) -> dict[str, str]:
     }
 
 
-def train_all(folder: str, *, waits: bool) -> None:
+def train_all(folder: str, *, waits_at: int | None) -> None:
     states = {training.name: training.fresh() for training in TRAININGS}
     with outlast.Run(f"{folder}/run", states, every_steps=2) as run:
         for step in run.steps(STEPS):
             for training in TRAININGS:
                 training.step(states[training.name])
-            if waits and step == 2:
+            if step == waits_at:
                 print("waiting", flush=True)
                 while run.guard.notice is None:
                     time.sleep(0.01)
@@ -260,4 +260,4 @@ def train_all(folder: str, *, waits: bool) -> None:
 
 
 if __name__ == "__main__":
-    train_all(sys.argv[1], waits="wait" in sys.argv)
+    train_all(sys.argv[1], waits_at=int(sys.argv[2]) if sys.argv[2:] else None)

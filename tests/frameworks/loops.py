@@ -1,8 +1,10 @@
-"""The programs of docs/how-to/adapt-your-loop.md, before and after the change that it shows."""
+"""The programs of how-to pages, before and after the change that a page shows."""
 
 import re
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 PAGE = Path(__file__).parent.parent.parent / "docs/how-to/adapt-your-loop.md"
 
@@ -30,6 +32,12 @@ class AdaptedLoop(NamedTuple):
         return "".join(line[1:] + "\n" for line in self.diff if not line.startswith(left_out))
 
 
-def adapted_loops() -> list[AdaptedLoop]:
-    blocks = re.findall(r"^```diff loop=(\w+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+def adapted_loops(page: Path = PAGE) -> list[AdaptedLoop]:
+    blocks = re.findall(r"^```diff loop=(\w+)\n(.*?)^```$", page.read_text(), re.M | re.S)
     return [AdaptedLoop(name, tuple(text.splitlines())) for name, text in blocks]
+
+
+def arrays_in(path: Path) -> list[bytes]:
+    """What a program has written as its result."""
+    with np.load(path) as found:
+        return [found[name].tobytes() for name in found]

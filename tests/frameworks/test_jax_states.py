@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -64,7 +65,9 @@ def test_an_interrupted_training_ends_with_the_bits_of_an_undisturbed_one(
     assert bits_of(state) == expected
 
 
-def test_all_of_them_survive_a_signal_in_processes_of_their_own(tmp_path: Path) -> None:
+def test_all_of_them_survive_a_notice_and_a_silent_kill_in_processes_of_their_own(
+    tmp_path: Path,
+) -> None:
     undisturbed = {training.name: training.fresh() for training in TRAININGS}
     for training in TRAININGS:
         for _ in range(STEPS):
@@ -79,18 +82,19 @@ def test_all_of_them_survive_a_signal_in_processes_of_their_own(tmp_path: Path) 
     }
     command = [sys.executable, "-m", "tests.frameworks.jax_trainings", str(tmp_path)]
 
-    with subprocess.Popen(
-        [*command, "wait"], env=environ, cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as first:
-        try:
-            assert first.stdout is not None and first.stdout.readline() == "waiting\n"
-            first.terminate()
-            assert first.wait() == INTERRUPTED
-        finally:
-            first.kill()
-    second = subprocess.run(command, check=True, env=environ, cwd=ROOT, stdout=subprocess.PIPE)
+    for step, number, code in ((2, signal.SIGTERM, INTERRUPTED), (4, signal.SIGKILL, -9)):
+        with subprocess.Popen(
+            [*command, str(step)], env=environ, cwd=ROOT, stdout=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                assert process.stdout is not None and process.stdout.readline() == "waiting\n"
+                process.send_signal(number)
+                assert process.wait() == code
+            finally:
+                process.kill()
+    last = subprocess.run(command, check=True, env=environ, cwd=ROOT, stdout=subprocess.PIPE)
 
-    assert json.loads(second.stdout) == hashes_of(undisturbed)
+    assert json.loads(last.stdout) == hashes_of(undisturbed)
 
 
 def test_what_other_objects_refer_to_stays_the_same_object(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ epoch belongs to the first step of that loop, and the code after it is a step of
 that is saved contains either all or nothing of what the end of an epoch does.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol
 
 from outlast.checkpoint.position import Phase, Position
 from outlast.checkpoint.session import CheckpointSession
 from outlast.interruption.guard import Guard
+from outlast.journal.events import StepsPlanned, utc_now
 
 
 class _OnStep(Protocol):
@@ -50,9 +51,18 @@ class TrainingLoops:
         """Whether the program is in the middle of a step, so that its state is inconsistent."""
         self._looping = False
         self._in_epochs = False
+        # Whether the program, and not this class, has the loop.
+        self._is_driven = False
         # The fingerprint of a state that was restored within an epoch, until its loop goes on.
         self._restored: str | None = None
         self._save_wanted = False
+        self.is_complete: Callable[[], bool] = _always
+        """Whether the steps so far end with an optimizer update, for frameworks that know."""
+
+    @property
+    def position(self) -> Position:
+        """See `DrivenRun.position`."""
+        return self._position
 
     @property
     def batch(self) -> int:
@@ -68,7 +78,8 @@ class TrainingLoops:
             if self._has_just_resumed:
                 self._position.restore_random()
             while epochs.done < count:
-                self._boundary()
+                if self.is_complete():
+                    self._boundary()
                 self._begin_epoch()
                 yield epochs.done
                 self._end_epoch()
@@ -83,8 +94,9 @@ class TrainingLoops:
                 return
             if not self._is_left_to_do("steps", count):
                 return
+            self._note_plan(count)
             while self.done < count:
-                if self.done % accumulate == 0:
+                if self.done % accumulate == 0 and self.is_complete():
                     self._boundary()
                 self.in_step = True
                 yield self.done
@@ -104,8 +116,29 @@ class TrainingLoops:
                 yield batch
                 self._end_of_step(batch)
                 done = self._position.batch if self._in_epochs else self.done
-                if done % accumulate == 0:
+                if done % accumulate == 0 and self.is_complete():
                     self._boundary()
+
+    def begin_driven(self, count: int | None, completed: int) -> bool:
+        """See `DrivenRun.begin`."""
+        self._is_driven = True
+        if self.done == 0:
+            self.done = self.resumed_at = completed
+        if count is None:
+            self._progress["finished"] = False
+        has_work = count is None or self._is_left_to_do("steps", count)
+        if has_work and count is not None:
+            self._note_plan(count)
+        self._exit_before_loop()
+        self.in_step = has_work
+        return has_work
+
+    def advance(self, steps: int, batch: object, *, may_exit: bool) -> None:
+        """See `DrivenRun.advance`."""
+        for _ in range(steps):
+            self._end_of_step(batch)
+        self._boundary(may_exit=may_exit)
+        self.in_step = True
 
     def check(self) -> None:
         """See `Run.check`."""
@@ -120,13 +153,30 @@ class TrainingLoops:
         else:
             self._session.call_save(self.done)
 
+    def remember_restored(self) -> None:
+        """See `DrivenRun.remember_restored`."""
+        self._restored = self._session.fingerprint()
+
+    def undo_changes(self) -> bool:
+        """Undo what the code before the loop did, if it ran before in this epoch. Returns that."""
+        if self._restored is None:
+            return False
+        restored, self._restored = self._restored, None
+        progress = dict(self._progress)
+        self._session.undo_changes(since=restored)
+        self._progress.update(progress)
+        self._position.restore_random()
+        return True
+
     def restart_pass(self) -> None:
         """Start the current epoch again: other ranks had saved the position in it."""
         self._position.restart_pass()
 
     def end_what_was_left(self) -> None:
         """Count the step, or the epoch, in which a loop was left with `break`."""
-        if self._position.epochs.phase is not Phase.OUTSIDE:
+        if self._is_driven:
+            self.in_step = False
+        elif self._position.epochs.phase is not Phase.OUTSIDE:
             self._end_epoch()
         elif self.in_step:
             self._end_of_step()
@@ -137,6 +187,9 @@ class TrainingLoops:
             return False
         self._progress |= {"finished": False, what: count}
         return True
+
+    def _note_plan(self, steps: int) -> None:
+        self._session.record(StepsPlanned(at=utc_now(), steps=steps))
 
     def _batches_left(self, loader: Iterable[Any], passes: int) -> Iterator[Any]:
         if self._in_epochs:
@@ -149,6 +202,8 @@ class TrainingLoops:
             )
         if epochs.is_used or not self._is_left_to_do("epochs", passes):
             return iter(())
+        if (length := _length(loader)) is not None:
+            self._note_plan(passes * length)
         self._exit_before_loop()
         has_stepped = not self._has_just_resumed
         return self._position.batches(loader, passes, has_stepped=has_stepped)
@@ -159,18 +214,18 @@ class TrainingLoops:
                 f"Inside run.epochs, run.batches goes over the loader once, not {passes} times: "
                 "remove epochs=."
             )
-        is_restored = self._undo_changes()
+        is_restored = self.undo_changes()
         passes = self._position.passes + 1
         # What the code before this loop has drawn stays drawn, unless it has run before.
         return self._position.batches(loader, passes, has_stepped=not is_restored)
 
     def _steps_of_epoch(self, count: int, accumulate: int) -> Iterator[int]:
-        self._undo_changes()
+        self.undo_changes()
         while (number := self._position.epochs.steps_done(self.done)) < count:
             self.in_step = True
             yield number
             self._end_of_step()
-            if (number + 1) % accumulate == 0:
+            if (number + 1) % accumulate == 0 and self.is_complete():
                 self._boundary()
 
     @property
@@ -181,20 +236,9 @@ class TrainingLoops:
     def _begin_epoch(self) -> None:
         epochs = self._position.epochs
         if self._has_just_resumed and epochs.is_begun(self.done):
-            self._restored = self._session.fingerprint()
+            self.remember_restored()
         epochs.begin(self.done, passes=self._position.passes)
         self.in_step = True
-
-    def _undo_changes(self) -> bool:
-        """Undo what the code before the loop did, if it ran before in this epoch. Returns that."""
-        if self._restored is None:
-            return False
-        restored, self._restored = self._restored, None
-        progress = dict(self._progress)
-        self._session.undo_changes(since=restored)
-        self._progress.update(progress)
-        self._position.restore_random()
-        return True
 
     def _end_epoch(self) -> None:
         """The code at the end of the epoch has run: it counts as a step."""
@@ -264,6 +308,22 @@ class TrainingLoops:
         self._session.refuse_in_child()
         if self._looping:
             raise RuntimeError("A run can have one loop at a time, but this one is inside another.")
+
+
+def _length(loader: Iterable[Any]) -> int | None:
+    """The number of batches of one pass, if the loader knows it for certain."""
+    # torch warns later if the length of an iterable data set, once asked for, is wrong.
+    if not isinstance(loader, Sized) or not hasattr(getattr(loader, "dataset", ()), "__getitem__"):
+        return None
+    try:
+        return len(loader)
+    except Exception:
+        # It is only an estimate for people: a loader without a length is not an error.
+        return None
+
+
+def _always() -> bool:
+    return True
 
 
 def _check_accumulate(accumulate: int) -> None:

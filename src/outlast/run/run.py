@@ -14,18 +14,20 @@ from typing import Annotated, Any, NoReturn, Self, Unpack
 
 from outlast._base.logs import get_logger
 from outlast._base.options import takes_options
-from outlast.checkpoint.errors import Fenced
+from outlast.checkpoint.errors import Fenced, RanksLost
 from outlast.checkpoint.position import Position
 from outlast.checkpoint.runs.bucket_location import warn_if_far
 from outlast.checkpoint.session import CheckpointSession
 from outlast.checkpoint.settings import CheckpointOptions
 from outlast.checkpoint.state.randomness import random_states
 from outlast.checkpoint.state.step_hashes import VARIABLE, StepHashes
+from outlast.checkpoint.team import LOST_EXIT_SECONDS
 from outlast.errors import Interrupted, OutlastError
+from outlast.interruption.exec_settings import EXIT_CODE, GRACE
 from outlast.interruption.exit_codes import claims_success
 from outlast.interruption.guard import Guard
 from outlast.interruption.machine import google_metadata_host
-from outlast.interruption.settings import EXIT_CODE, GRACE, METADATA_HOST
+from outlast.interruption.settings import METADATA_HOST
 from outlast.journal import events
 from outlast.metrics.exporter import Exporter, Metric, expiry_metric
 from outlast.run.loops import TrainingLoops
@@ -99,6 +101,13 @@ class Run:
                 path = f"{path}.{self._session.rank}" if self._session.rank else path
                 self._step_hashes = StepHashes(path, self._parts, may_pickle=self._may_pickle)
                 self._step_hashes.note(self.step, always=True)
+        except RanksLost as error:
+            log.warning("The run cannot start because the other ranks are gone: %s", error)
+            self._guard.announce_peer(str(error), LOST_EXIT_SECONDS)
+            self._guard.wait()
+            code = self._guard.exit_code
+            self._guard.__exit__(None, None, None)
+            raise Interrupted(code) from error
         except BaseException:
             self._guard.__exit__(None, None, None)
             raise

@@ -28,21 +28,40 @@ class ProjectKind(StrEnum):
     BATCH = "batch"
 
 
+class Framework(StrEnum):
+    """The framework of a new training project."""
+
+    NUMPY = "numpy"
+    TORCH = "torch"
+    JAX = "jax"
+    HUGGINGFACE = "huggingface"
+    LIGHTNING = "lightning"
+
+
 class ScaffoldRefused(OutlastError, ValueError):
     """A new project cannot be written to this folder or with this name."""
 
 
-def write_project(kind: ProjectKind, folder: Path, name: str) -> list[Path]:
+def write_project(
+    kind: ProjectKind, folder: Path, name: str, framework: Framework | None = None
+) -> list[Path]:
     """Write the files of a new project into a folder. Returns their paths.
 
+    Only a training has a framework, which is NumPy if it is None.
     Raises `ScaffoldRefused` if the name is not valid in a cluster or if a file exists already, and
     `OutlastError` if the folder contains a symbolic link in place of a file or folder to write.
     Then nothing is written. If killed: some files are missing, and the next attempt reports those
     that exist.
     """
     check_name(name)
+    if framework is not None and kind is not ProjectKind.TRAINING:
+        raise ScaffoldRefused(
+            f"A {kind} project has no framework, but {framework.value!r} was given.",
+            hint="Remove --framework, or use: outlast scaffold training",
+        )
     replacements = {"@NAME@": name, "@VERSION@": __version__}
-    texts = {path: _filled_in(text, replacements) for path, text in sorted(templates(kind))}
+    found = templates(kind, framework)
+    texts = {path: _filled_in(text, replacements) for path, text in sorted(found)}
     _refuse_existing(folder, list(texts))
     refuse_links_below(folder, texts)
     written: list[Path] = []
@@ -71,10 +90,13 @@ def check_name(name: str) -> None:
         )
 
 
-def templates(kind: ProjectKind) -> Iterator[tuple[str, str]]:
-    """The path and text of each file of a project."""
-    root = files("outlast.scaffold") / "templates" / kind.value
-    yield from _walk(root, "")
+def templates(kind: ProjectKind, framework: Framework | None = None) -> Iterator[tuple[str, str]]:
+    """The path and text of each file of a project. A framework replaces some of them."""
+    root = files("outlast.scaffold") / "templates"
+    texts = dict(_walk(root / kind.value, ""))
+    if framework not in (None, Framework.NUMPY):
+        texts |= _walk(root / "frameworks" / framework.value, "")
+    yield from texts.items()
 
 
 def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,124 @@
+"""What a trainer keeps besides its model, optimizer and scheduler: where it is, and what it logged.
+
+Its state with the history of logs, the flags of its control, its stateful callbacks, and every
+plain attribute that has changed since the training began, such as the running loss.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from outlast.integrations.huggingface.plain import NotPlain, encoded, filled, is_same
+
+# What follows from the arguments, or belongs to the process.
+_OF_PROCESS = frozenset(
+    "log_history stateful_callbacks is_local_process_zero is_world_process_zero max_steps "
+    "num_train_epochs logging_steps eval_steps save_steps is_hyper_param_search trial_name "
+    "trial_params".split()
+)
+_NOT_SAVED = frozenset(
+    "args model model_wrapped optimizer lr_scheduler accelerator deepspeed state control "
+    "callback_handler train_dataset eval_dataset data_collator processing_class _outlast "
+    "_memory_tracker is_in_train _created_lr_scheduler _signature_columns _eval_dataloaders "
+    # An inference server in the same process has to load the weights again.
+    "_last_loaded_step".split()
+)
+
+
+class TrainerProgress:
+    """Reads and writes the progress of a trainer."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self._before = dict(_plain_attributes(trainer))
+        self._log = bytearray()
+        self._logged = 0
+
+    def read(self) -> dict[str, Any]:
+        """All of it as plain containers."""
+        trainer = self._trainer
+        return {
+            "state": {
+                field.name: getattr(trainer.state, field.name)
+                for field in dataclasses.fields(trainer.state)
+                if field.name not in _OF_PROCESS
+            },
+            "log": self._read_log(),
+            "control": dict(vars(trainer.control)),
+            "callbacks": [[name, state] for name, _, state in _stateful_callbacks(trainer)],
+            "attributes": {
+                name: item
+                for name, item in _plain_attributes(trainer)
+                if name not in self._before or not is_same(item, self._before[name])
+            },
+        }
+
+    def write(self, saved: dict[str, Any]) -> None:
+        """Make the trainer what it was."""
+        self.write_state(saved)
+        trainer = self._trainer
+        for name, item in saved["control"].items():
+            setattr(trainer.control, name, item)
+        for name, item in saved["attributes"].items():
+            setattr(trainer, name, filled(getattr(trainer, name, None), item))
+        waiting = list(saved["callbacks"])
+        for name, callback, _ in list(_stateful_callbacks(trainer)):
+            found = next((entry for entry in waiting if entry[0] == name), None)
+            if found is not None:
+                waiting.remove(found)
+                _fill_callback(callback, found[1])
+
+    def write_state(self, saved: dict[str, Any]) -> None:
+        """Only the trainer's state, which other parts look at before the first step."""
+        state = self._trainer.state
+        for name, item in saved["state"].items():
+            setattr(state, name, item)
+        text = bytes(saved["log"]).decode()
+        state.log_history[:] = [json.loads(line) for line in text.splitlines()]
+        self._log, self._logged = bytearray(text.encode()), len(state.log_history)
+
+    def _read_log(self) -> "np.ndarray[Any, Any]":
+        """The history, one line per entry. As an array, because it grows and must be cheap."""
+        history = self._trainer.state.log_history
+        if len(history) < self._logged:
+            self._log, self._logged = bytearray(), 0
+        for entry in history[self._logged :]:
+            self._log += json.dumps(entry, default=_as_number).encode() + b"\n"
+        self._logged = len(history)
+        return np.frombuffer(bytes(self._log), np.uint8)
+
+
+def _plain_attributes(trainer: Any) -> Iterator[tuple[str, Any]]:
+    for name, item in vars(trainer).items():
+        if name not in _NOT_SAVED:
+            try:
+                yield name, encoded(item)
+            except NotPlain:
+                continue
+
+
+def _stateful_callbacks(trainer: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The callbacks that keep a state, by the name of their class."""
+    for callback in trainer.callback_handler.callbacks:
+        name = type(callback).__qualname__
+        if callable(getattr(callback, "state_dict", None)):
+            if callable(getattr(callback, "load_state_dict", None)):
+                yield name, callback, callback.state_dict()
+        elif callable(getattr(callback, "state", None)):
+            yield name, callback, callback.state()["attributes"]
+
+
+def _fill_callback(callback: Any, saved: Any) -> None:
+    if callable(getattr(callback, "load_state_dict", None)):
+        callback.load_state_dict(saved)
+        return
+    for name, item in saved.items():
+        setattr(callback, name, item)
+
+
+def _as_number(thing: Any) -> Any:
+    """What NumPy or torch has logged."""
+    return thing.item() if hasattr(thing, "item") else str(thing)

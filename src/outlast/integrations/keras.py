@@ -1,0 +1,381 @@
+"""Makes `fit` of a Keras model resumable, with the bits of a run that was never interrupted.
+
+    model = outlast.integrations.keras.durable(model, "gs://runs/tiny")
+    model.fit(x, y, epochs=10)
+
+Saves between two batches: variables, optimizer, metrics, seed generators, the position in the data,
+and the plain attributes of callbacks. What cannot be resumed exactly is refused before training.
+"""
+
+import contextlib
+import copy
+import functools
+import inspect
+import math
+import os
+import types
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from importlib import import_module
+from typing import Any, Unpack
+
+import numpy as np
+
+from outlast._base.logs import get_logger
+from outlast._base.options import takes_options
+from outlast.checkpoint.errors import UnsupportedState
+from outlast.checkpoint.position.container_state import is_plain
+from outlast.checkpoint.position.sources import same
+from outlast.checkpoint.state.values import value
+from outlast.errors import OutlastError
+from outlast.integrations.versions import require
+from outlast.run.driven import DrivenRun
+from outlast.run.run import RunOptions
+
+log = get_logger(__name__)
+
+_BACKENDS = ("jax", "torch")
+_GLOBAL_SEEDS = "global_seed_generator"
+_HINT = "Write the loop with model.train_on_batch and outlast.Run instead."
+
+
+class AlreadyDurable(OutlastError):
+    """A model was made durable twice without a call of `fit` in between."""
+
+
+@takes_options(RunOptions)
+def durable(
+    model: Any, url: str | os.PathLike[str] | None = None, **options: Unpack[RunOptions]
+) -> Any:
+    """Make the next call of `fit` resumable, and return the model.
+
+    `url` and `options` are those of `outlast.Run`. After a notice, `fit` saves and raises
+    `Interrupted`; called again in a new process, it continues with the next batch. One run is one
+    call of `fit`. Later calls are not durable, unless `durable` is called again with another URL.
+    """
+    _require_keras()
+    if "outlast_fit" in vars(model):
+        raise AlreadyDurable(
+            f"The model {model.name!r} is already durable.",
+            hint="Call durable() once before each call of fit().",
+        )
+    run = DrivenRun(url, {}, **options)
+    fit = model.fit
+
+    @functools.wraps(fit)
+    def durable_fit(*args: Any, **keywords: Any) -> Any:
+        given = inspect.signature(fit).bind(*args, **keywords)
+        given.apply_defaults()
+        try:
+            return _DurableFit(model, given.arguments, run).call(fit)
+        finally:
+            for name in ("fit", "outlast_fit"):
+                vars(model).pop(name, None)
+
+    # As attributes that Keras neither tracks nor saves with the model.
+    object.__setattr__(model, "fit", durable_fit)
+    object.__setattr__(model, "outlast_fit", run)
+    return model
+
+
+def _require_keras() -> None:
+    """Raise unless a supported release of Keras is installed, with a supported backend."""
+    require(
+        "keras",
+        extra="keras",
+        at_least="3.13",
+        below="3.16",
+        needed_for="outlast.integrations.keras",
+    )
+    backend = import_module("keras").config.backend()
+    if backend not in _BACKENDS:
+        raise UnsupportedState(
+            f"Keras uses the backend {backend!r}; outlast.integrations.keras supports "
+            f"{' and '.join(_BACKENDS)}.",
+            hint="Set KERAS_BACKEND.",
+        )
+
+
+class _DurableFit:
+    """One call of `fit`. The run starts when Keras has built everything, and before any batch."""
+
+    def __init__(self, model: Any, arguments: dict[str, Any], run: DrivenRun) -> None:
+        self._keras: Any = import_module("keras")
+        self._model = model
+        self._run = run
+        self._arguments = arguments
+        self._epochs = min(arguments["epochs"], self._keras.config.max_epochs() or math.inf)
+        self._progress = {"epoch": arguments["initial_epoch"]}
+        self._callbacks = self._callback_list()
+        self._settings: dict[str, Any] = {}
+        self._gathering: set[str] = set()
+        self._restored: list[Callable[[], object]] = []
+        self._batches = 0
+        run.state.update(
+            {
+                "progress": self._progress,
+                "variables": value(self._variables, self._set_variables),
+                "callbacks": value(self._attributes, self._set_attributes),
+                "seeds": value(self._seeds, self._set_seeds),
+            }
+        )
+
+    def call(self, fit: Callable[..., Any]) -> Any:
+        before = self._model._initial_epoch
+        object.__setattr__(self._model, "_symbolic_build", self._build)
+        with contextlib.ExitStack() as self._stack:
+            try:
+                return fit(**{**self._arguments, "callbacks": self._callbacks})
+            finally:
+                vars(self._model).pop("_symbolic_build", None)
+                self._model._initial_epoch = before
+
+    def _callback_list(self) -> Any:
+        """The callbacks that Keras would call, and those of this class after them."""
+        own = self._keras.callbacks.LambdaCallback(
+            on_train_begin=lambda logs: self._begin(),
+            on_train_batch_end=lambda batch, logs: self._end_batch(batch),
+            on_epoch_end=lambda epoch, logs: self._end_epoch(epoch),
+        )
+        given, verbose = self._arguments["callbacks"], self._arguments["verbose"]
+        if not isinstance(given, self._keras.callbacks.CallbackList):
+            given = self._keras.tree.flatten(given) if given else []
+            # With this one in the list, Keras calls none of them in another thread.
+            given = self._keras.callbacks.CallbackList(
+                [*given, own], add_history=True, add_progbar=verbose != 0, model=self._model
+            )
+            given.callbacks.remove(own)
+        given._async_train = False
+        given.callbacks.append(own)
+        own.set_model(self._model)
+        return given
+
+    def _build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Build the model, as Keras does, and take over the iterator of the training data."""
+        del vars(self._model)["_symbolic_build"]
+        _refuse_inexact(self._keras, iterator)
+        self._model._symbolic_build(iterator=iterator, data_batch=data_batch)
+        self._batches = iterator.num_batches
+        verbose = self._arguments["verbose"]
+        params = {"verbose": verbose, "epochs": self._epochs, "steps": self._batches}
+        self._callbacks.set_params(params)
+        iterator._enumerate_iterator = lambda: self._enumerate(iterator)
+
+    def _begin(self) -> None:
+        self._settings = copy.deepcopy(self._plain_attributes())
+        self._gathering = {
+            name
+            for name, found in self._all_attributes().items()
+            if isinstance(found, dict | list | set | deque) and not found
+        }
+        self._stack.enter_context(self._run)
+        epochs = self._epochs - self._arguments["initial_epoch"]
+        has_work = self._run.begin(max(0, epochs) * self._batches)
+        if not has_work and epochs > 0:
+            # The result may be that of another program that was given the same URL by mistake.
+            log.warning("The run had already finished: its result is restored, nothing is trained.")
+        self._model._initial_epoch = self._progress["epoch"] if has_work else self._epochs
+
+    def _enumerate(self, iterator: Any) -> Iterator[tuple[int, int, Iterator[Any]]]:
+        """What Keras' own iterator yields, from the first batch that is left."""
+        done = self._run.position.batch
+        if done:
+            # The callbacks at the start of this epoch have run in an earlier process.
+            for restore in self._restored:
+                restore()
+        self._restored.clear()
+        batches = self._rest_of_pass(iterator)
+        for step in range(done, self._batches):
+            iterator._steps_seen = step + 1
+            yield step, step, batches
+        batches.close()
+        # Keras opens one more, which draws a random number.
+        iter(iterator._get_iterator())
+        iterator.data_adapter.on_epoch_end()
+
+    def _rest_of_pass(self, iterator: Any) -> Generator[Any, None, None]:
+        adapter = iterator.data_adapter
+        loader = getattr(adapter, "_dataloader", None)
+        if loader is None:
+            yield from self._pass_over(_source(iterator))
+            return
+        adapter.on_epoch_begin()
+        # The adapter converts what it iterates over. torch skips what was done without loading it.
+        adapter._dataloader = self._pass_over(loader)
+        try:
+            yield from iterator._get_iterator()
+        finally:
+            adapter._dataloader = loader
+
+    def _pass_over(self, loader: Any) -> Iterator[Any]:
+        position = self._run.position
+        # Between two passes, what callbacks have drawn since the resume stays drawn.
+        is_between = position.batch == 0
+        return position.batches(loader, position.passes + 1, has_stepped=is_between)
+
+    def _end_batch(self, batch: int) -> None:
+        # After the last batch comes the end of the epoch, in which the state is inconsistent.
+        if batch + 1 < self._batches and not self._model.stop_training:
+            self._run.advance()
+
+    def _end_epoch(self, epoch: int) -> None:
+        self._run.position.end_pass()
+        self._progress["epoch"] = epoch + 1
+        is_last = epoch + 1 >= self._epochs or self._model.stop_training
+        self._run.advance(may_exit=not is_last)
+
+    def _all_variables(self) -> dict[str, Any]:
+        model = self._model
+        if hasattr(model, "jax_state_sync"):
+            model.jax_state_sync()
+        groups = {
+            "model": model.variables,
+            "optimizer": model.optimizer.variables,
+            "metrics": model.metrics_variables,
+        }
+        return {
+            f"{group}[{number}] {one.path}": one
+            for group, found in groups.items()
+            for number, one in enumerate(found)
+        }
+
+    def _variables(self) -> dict[str, Any]:
+        return {name: _tensor(one) for name, one in self._all_variables().items()}
+
+    def _set_variables(self, saved: dict[str, Any]) -> None:
+        # Tensors are filled in place, so what Keras does with them next would change these, too.
+        kept = {name: getattr(one, "clone", lambda one=one: one)() for name, one in saved.items()}
+
+        def restore() -> None:
+            for name, one in self._all_variables().items():
+                one.assign(kept[name])
+
+        restore()
+        self._restored.append(restore)
+
+    def _all_attributes(self) -> dict[str, Any]:
+        skipped = self._keras.callbacks.ProgbarLogger
+        return {
+            f"{number} {type(one).__name__}.{name}": found
+            for number, one in enumerate(self._callbacks.callbacks[:-1])
+            if not isinstance(one, skipped)
+            for name, found in list(vars(one).items())
+            if name not in ("params", "_model")
+        }
+
+    def _plain_attributes(self) -> dict[str, Any]:
+        """What callbacks keep from one batch or epoch to the next, such as the best loss so far."""
+        found = self._all_attributes()
+        return {name: one for name, one in found.items() if _can_be_saved(one)}
+
+    def _warn_about_lost(self) -> None:
+        """Name what callbacks have gathered since `fit` began, but a resume would lose."""
+        everything = self._all_attributes()
+        for name in sorted(self._gathering):
+            if everything.get(name) and not _can_be_saved(everything[name]):
+                self._gathering.remove(name)
+                log.warning(
+                    "%s of a callback cannot be saved, and will be empty after a resume. Use a "
+                    "list, or a dict whose keys are strings, of plain values or arrays.",
+                    name.partition(" ")[2],
+                )
+
+    def _attributes(self) -> dict[str, Any]:
+        """Only what has changed since `fit` began: settings stay as the program sets them."""
+        self._warn_about_lost()
+        nothing = object()
+        return {
+            name: found
+            for name, found in self._plain_attributes().items()
+            if not same(found, self._settings.get(name, nothing))
+        }
+
+    def _set_attributes(self, saved: dict[str, Any]) -> None:
+        def restore() -> None:
+            for name, found in copy.deepcopy(saved).items():
+                number, _, path = name.partition(" ")
+                holder = self._callbacks.callbacks[int(number)]
+                if getattr(holder, "monitor_op", holder) is None:
+                    # Keras would do this later, and change the sign of what is restored here.
+                    holder._set_monitor_op()
+                setattr(holder, path.partition(".")[2], found)
+
+        restore()
+        self._restored.append(restore)
+
+    def _seeds(self) -> list[int] | None:
+        """The state of Keras' global seed generator, if the program has used it."""
+        found = _global_state().get_global_attribute(_GLOBAL_SEEDS)
+        return None if found is None else np.asarray(_tensor(found.state)).tolist()
+
+    def _set_seeds(self, saved: list[int] | None) -> None:
+        if saved is not None:
+            seeds = import_module("keras.src.random.seed_generator")
+            seeds.global_seed_generator().state.assign(np.asarray(saved))
+
+
+class _Source(types.SimpleNamespace):
+    """One pass over data. A namespace, in which the search for random generators goes on."""
+
+    def __iter__(self) -> Iterator[Any]:
+        found: Iterator[Any] = self.begin()
+        return found
+
+
+def _source(iterator: Any) -> Any:
+    """What one pass goes over, and from which all that decides its order can be found."""
+    adapter = iterator.data_adapter
+    if isinstance(adapter, _adapters().ArrayDataAdapter):
+        found = iterator._get_iterator()
+        if type(found).__module__.startswith("torch."):
+            # It can skip batches without reading them.
+            return found
+
+    def begin() -> Iterator[Any]:
+        # Part of the pass, because a data set may shuffle here.
+        adapter.on_epoch_begin()
+        return iter(iterator._get_iterator())
+
+    return _Source(begin=begin, dataset=getattr(adapter, "py_dataset", None))
+
+
+def _refuse_inexact(keras: Any, iterator: Any) -> None:
+    """Refuse data whose order cannot be resumed exactly."""
+    adapter, kinds = iterator.data_adapter, _adapters()
+    exact = (kinds.ArrayDataAdapter, kinds.PyDatasetAdapter, kinds.TorchDataLoaderAdapter)
+    if not isinstance(adapter, exact) or iterator.num_batches is None:
+        problem = f"its data comes from {type(adapter).__name__}"
+        hint = "Use arrays, a keras.utils.PyDataset or a torch DataLoader whose length is known."
+    elif iterator.steps_per_epoch:
+        problem, hint = "steps_per_epoch is set", "Let an epoch be one pass over the data."
+    elif iterator.steps_per_execution != 1:
+        problem, hint = "steps_per_execution is not 1", "Set it to 1 in compile()."
+    elif getattr(adapter, "enqueuer", None) is not None:
+        problem = "its PyDataset loads ahead with workers"
+        hint = "Create it with workers=1 and use_multiprocessing=False."
+    elif keras.distribution.distribution() is not None:
+        problem, hint = "a keras.distribution is set", _HINT
+    else:
+        return
+    raise UnsupportedState(f"fit() cannot be resumed exactly: {problem}.", hint=hint)
+
+
+def _can_be_saved(found: Any) -> bool:
+    if isinstance(found, dict):
+        return all(isinstance(key, str) for key in found) and _can_be_saved(list(found.values()))
+    if isinstance(found, list | tuple):
+        return all(map(_can_be_saved, found))
+    return is_plain(found) or isinstance(found, np.ndarray)
+
+
+def _tensor(variable: Any) -> Any:
+    found = variable.value
+    return found.detach() if hasattr(found, "detach") else found
+
+
+def _adapters() -> Any:
+    return import_module("keras.src.trainers.data_adapters")
+
+
+def _global_state() -> Any:
+    return import_module("keras.src.backend.common.global_state")

@@ -1,0 +1,62 @@
+"""Refuse what cannot be resumed exactly, before any work is done."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from outlast.errors import OutlastError
+
+_STRATEGIES = frozenset({"SingleDeviceStrategy", "DDPStrategy"})
+
+
+class UnsupportedTraining(OutlastError):
+    """A setting of the trainer, or a part of the module, with which a run could not be resumed."""
+
+
+def check_trainer(trainer: Any) -> None:
+    """Raise `UnsupportedTraining` for a trainer whose state could not be saved completely."""
+    check_strategy(trainer.strategy)
+    seconds = getattr(trainer, "_val_check_time_interval", None)
+    if seconds is not None:
+        raise UnsupportedTraining(
+            f"The trainer validates by the clock, every {seconds:.0f} s, so a resumed run would "
+            "validate at other steps than an uninterrupted one.",
+            hint="Set val_check_interval to a number of batches or a fraction of an epoch.",
+        )
+
+
+def check_strategy(strategy: Any) -> None:
+    """Raise `UnsupportedTraining` for a strategy that durable was not tested with."""
+    name = type(strategy).__name__
+    if name not in _STRATEGIES:
+        raise UnsupportedTraining(
+            f"durable supports training on one device and with DDP, not with {name}.",
+            hint="Use strategy='ddp', or fully_shard and outlast.Run in a loop of your own.",
+        )
+    if "MultiProcessing" in type(strategy.launcher).__name__:
+        raise UnsupportedTraining(
+            "The ranks would be started with multiprocessing, and could not exit with a code of "
+            "their own.",
+            hint="Use strategy='ddp', which starts each rank as a program, or torchrun.",
+        )
+
+
+def check_scaler(fabric: Any, state: Mapping[str, Any]) -> None:
+    """Raise `UnsupportedTraining` if Fabric keeps a gradient scaler that the state lacks."""
+    precision = fabric.strategy.precision
+    if precision.state_dict() and not any(one is precision for one in state.values()):
+        raise UnsupportedTraining(
+            "Fabric scales gradients with this precision, and the state does not contain the "
+            "scale.",
+            hint='Add it to the state: {"precision": fabric.strategy.precision, ...}.',
+        )
+
+
+def check_module(trainer: Any) -> None:
+    """Raise `UnsupportedTraining` for a module that fetches its batches by itself."""
+    code = getattr(type(trainer.lightning_module).training_step, "__code__", None)
+    if code is not None and "dataloader_iter" in code.co_varnames[: code.co_argcount]:
+        raise UnsupportedTraining(
+            "training_step takes a dataloader_iter and fetches batches by itself, so it is unknown "
+            "which of them were used when the state is saved.",
+            hint="Let training_step take (batch, batch_idx).",
+        )

@@ -1,0 +1,359 @@
+"""A training with Hugging Face: `hf_training.py CASE FOLDER [plain|durable]`, a program for tests.
+
+OUTLAST_TEST_EVICT=term:5 sends the signal to the process itself after the fifth step; notice:5
+makes FOLDER/reached, and waits there for a notice. The result, with a digest of the weights and all
+logs, is written to FOLDER/result.json.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    DataCollatorForLanguageModeling,
+    EarlyStoppingCallback,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+    PreTrainedTokenizerFast,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    T5Config,
+    T5ForConditionalGeneration,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+WORDS = ["[PAD]", "[MASK]", "[UNK]", "[EOS]", *(f"w{number}" for number in range(60))]
+
+
+def tokenizer() -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = Tokenizer(models.WordLevel({word: n for n, word in enumerate(WORDS)}, "[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        pad_token="[PAD]",
+        mask_token="[MASK]",
+        unk_token="[UNK]",
+        eos_token="[EOS]",
+    )
+    made.chat_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
+    return made
+
+
+def llama(**changes: Any) -> Any:
+    small = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "attention_dropout": 0.1}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=64, **small, **heads, **changes))
+
+
+def bert() -> Any:
+    small = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    return BertForMaskedLM(BertConfig(vocab_size=64, num_attention_heads=2, **small))
+
+
+def texts(count: int) -> list[str]:
+    numbers = torch.randint(60, (count, 10)).tolist()
+    return [" ".join(f"w{number}" for number in row) for row in numbers]
+
+
+def tokens(count: int, *, labels: bool = True, varied: bool = False) -> list[dict[str, Any]]:
+    lengths = torch.randint(6, 14, (count,)).tolist() if varied else [12] * count
+    rows = [torch.randint(4, 64, (length,)) for length in lengths]
+    return [{"input_ids": row} | ({"labels": row} if labels else {}) for row in rows]
+
+
+def arguments(folder: Path, *, kind: Any = TrainingArguments, **changes: Any) -> Any:
+    given = {
+        "output_dir": str(folder / "output"),
+        "per_device_train_batch_size": 2,
+        "num_train_epochs": 3,
+        "logging_steps": 3,
+        "report_to": "none",
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "seed": 5,
+    }
+    if "RANK" in os.environ:
+        given["ddp_backend"] = "gloo"
+    return kind(**(given | changes))
+
+
+def basic(folder: Path, case: str) -> Any:
+    """COLLATOR-EVALUATION-ACCUMULATION"""
+    collator, evaluation, accumulation = case.split("-")
+    changes: dict[str, Any] = {"gradient_accumulation_steps": int(accumulation[-1])}
+    if evaluation == "eval":
+        changes |= {"eval_strategy": "steps", "eval_steps": 4}
+    args = arguments(folder, **changes)
+    if collator == "plain":
+        data = tokens(22)
+        return Trainer(llama(), args, train_dataset=data, eval_dataset=data[:4])
+    data = tokens(22, labels=False)
+    masking = DataCollatorForLanguageModeling(tokenizer(), seed=3 if collator == "seeded" else None)
+    return Trainer(bert(), args, data_collator=masking, train_dataset=data, eval_dataset=data[:4])
+
+
+class Stream(torch.utils.data.IterableDataset[Any]):
+    """Has no length, and ends in the middle of a step."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Any:
+        return iter(self.rows)
+
+
+def iterable(folder: Path) -> Any:
+    args = arguments(folder, max_steps=13, gradient_accumulation_steps=2, eval_strategy="epoch")
+    return Trainer(llama(), args, train_dataset=Stream(tokens(17)), eval_dataset=tokens(4))
+
+
+def grouped(folder: Path) -> Any:
+    args = arguments(folder, train_sampling_strategy="group_by_length", max_steps=12)
+    padding = DataCollatorForLanguageModeling(tokenizer(), mlm=False)
+    data = tokens(15, labels=False, varied=True)
+    return Trainer(llama(), args, data_collator=padding, train_dataset=data)
+
+
+def saving(folder: Path) -> Any:
+    args = arguments(folder, save_strategy="steps", save_steps=9, gradient_accumulation_steps=2)
+    return Trainer(llama(), args, train_dataset=tokens(28))
+
+
+def workers(folder: Path) -> Any:
+    args = arguments(folder, dataloader_num_workers=1, num_train_epochs=2)
+    return Trainer(llama(), args, train_dataset=tokens(16))
+
+
+def masked_workers(folder: Path) -> Any:
+    args = arguments(folder, dataloader_num_workers=1, max_steps=2)
+    data = tokens(4, labels=False)
+    masking = DataCollatorForLanguageModeling(tokenizer())
+    return Trainer(bert(), args, data_collator=masking, train_dataset=data)
+
+
+def stopping(folder: Path) -> Any:
+    args = arguments(
+        folder,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        logging_strategy="epoch",
+        load_best_model_at_end=True,
+        save_total_limit=1,
+        metric_for_best_model="eval_loss",
+        eval_on_start=True,
+        learning_rate=0.2,
+        num_train_epochs=9,
+    )
+    callbacks = [EarlyStoppingCallback(early_stopping_patience=2)]
+    data = tokens(8)
+    return Trainer(llama(), args, train_dataset=data, eval_dataset=data[:4], callbacks=callbacks)
+
+
+class OwnFiles(Trainer):  # type: ignore[misc]  # has no types here
+    """Writes a file of its own to its checkpoints, and reads it."""
+
+    total = 0.0
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        loss = super().training_step(*args, **kwargs)
+        self.total += loss.item()
+        return loss
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        folder = Path(self._get_output_dir(trial)) / f"checkpoint-{self.state.global_step}"
+        (folder / "own").mkdir()
+        (folder / "own" / "total.txt").write_text(self.total.hex())
+
+    def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            self.total = float.fromhex((Path(checkpoint) / "own" / "total.txt").read_text())
+
+    def _finalize_training(self, *args: Any, **kwargs: Any) -> Any:
+        self.log({"total": self.total})
+        return super()._finalize_training(*args, **kwargs)
+
+
+def files(folder: Path) -> Any:
+    # The trainer itself does not save the running loss between two logs.
+    args = arguments(folder, logging_steps=1, eval_strategy="epoch")
+    data = tokens(16)
+    return OwnFiles(llama(), args, train_dataset=data, eval_dataset=data[:4])
+
+
+def sft(folder: Path, **changes: Any) -> Any:
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    args = arguments(folder, kind=SFTConfig, max_length=16, num_train_epochs=2, bf16=False)
+    data = Dataset.from_dict({"text": texts(16)})
+    return SFTTrainer(llama(), args, train_dataset=data, processing_class=tokenizer(), **changes)
+
+
+def lora(folder: Path) -> Any:
+    from peft import LoraConfig
+
+    adapters = LoraConfig(r=2, target_modules=["q_proj", "v_proj"], lora_dropout=0.1)
+    return sft(folder, peft_config=adapters)
+
+
+def dpo(folder: Path) -> Any:
+    from datasets import Dataset
+    from trl import DPOConfig, DPOTrainer
+
+    args = arguments(folder, kind=DPOConfig, max_length=32, num_train_epochs=2, bf16=False)
+    columns = {name: texts(16) for name in ("prompt", "chosen", "rejected")}
+    data, words = Dataset.from_dict(columns), tokenizer()
+    return DPOTrainer(llama(), llama(), args, train_dataset=data, processing_class=words)
+
+
+def reward(folder: Path) -> Any:
+    from datasets import Dataset
+    from trl import RewardConfig, RewardTrainer
+
+    args = arguments(folder, kind=RewardConfig, max_length=32, num_train_epochs=2, bf16=False)
+    data = Dataset.from_dict({name: texts(8) for name in ("chosen", "rejected")})
+    config = llama(num_labels=1, pad_token_id=0).config
+    model = LlamaForSequenceClassification(config)
+    return RewardTrainer(model, args, train_dataset=data, processing_class=tokenizer())
+
+
+def kto(folder: Path) -> Any:
+    from datasets import Dataset
+    from trl import KTOConfig, KTOTrainer
+
+    args = arguments(folder, kind=KTOConfig, max_length=32, num_train_epochs=2, bf16=False)
+    columns = {"prompt": texts(8), "completion": texts(8), "label": [True, False] * 4}
+    data, words = Dataset.from_dict(columns), tokenizer()
+    return KTOTrainer(llama(), llama(), args, train_dataset=data, processing_class=words)
+
+
+def seq2seq(folder: Path) -> Any:
+    small = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+    model = T5ForConditionalGeneration(T5Config(vocab_size=64, decoder_start_token_id=0, **small))
+    changes = {"predict_with_generate": True, "eval_strategy": "epoch", "num_train_epochs": 2}
+    args = arguments(folder, kind=Seq2SeqTrainingArguments, generation_max_length=4, **changes)
+    data = tokens(8)
+    return Seq2SeqTrainer(model, args, train_dataset=data, eval_dataset=data[:2])
+
+
+def grpo(folder: Path) -> Any:
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    args = arguments(
+        folder,
+        kind=GRPOConfig,
+        num_generations=2,
+        num_iterations=2,
+        steps_per_generation=2,
+        max_completion_length=4,
+        max_steps=10,
+        bf16=False,
+        logging_steps=1,
+    )
+
+    def reward(completions: list[str], **_: Any) -> list[float]:
+        return [float(len(one) % 7) for one in completions]
+
+    data = Dataset.from_dict({"prompt": texts(8)})
+    return GRPOTrainer(llama(), reward, args=args, train_dataset=data, processing_class=tokenizer())
+
+
+CASES = {
+    "iterable": iterable,
+    "files": files,
+    "grouped": grouped,
+    "saving": saving,
+    "workers": workers,
+    "stopping": stopping,
+    "sft": sft,
+    "lora": lora,
+    "dpo": dpo,
+    "grpo": grpo,
+    "reward": reward,
+    "kto": kto,
+    "seq2seq": seq2seq,
+    "masked-workers": masked_workers,
+}
+
+
+class Eviction(TrainerCallback):  # type: ignore[misc]  # has no types here
+    """Sends a signal to this process after a step, or waits for a notice."""
+
+    def __init__(self, wanted: str, trainer: Any, folder: Path) -> None:
+        self.kind, step = wanted.split(":")
+        self.step = int(step)
+        self.trainer = trainer
+        self.folder = folder
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step != self.step:
+            return
+        if self.kind == "notice":
+            (self.folder / "reached").touch()
+            while not self.trainer._outlast._run._guard.interrupted:
+                time.sleep(0.01)
+        else:
+            number = {"term": signal.SIGTERM, "kill": signal.SIGKILL}[self.kind]
+            os.kill(os.getpid(), number)
+
+
+def build(case: str, folder: Path) -> Any:
+    torch.manual_seed(1)
+    return CASES[case](folder) if case in CASES else basic(folder, case)
+
+
+def write_result(trainer: Any, output: Any, path: Path) -> None:
+    weights = hashlib.sha256()
+    for name, one in trainer.accelerator.unwrap_model(trainer.model).state_dict().items():
+        weights.update(name.encode() + one.numpy().tobytes())
+    logs = [
+        {name: item for name, item in entry.items() if not _is_time(name)}
+        for entry in trainer.state.log_history
+    ]
+    found = {"weights": weights.hexdigest(), "logs": logs, "loss": output.training_loss}
+    path.write_text(json.dumps(found))
+
+
+def _is_time(name: str) -> bool:
+    return name.endswith(("runtime", "per_second", "step_time"))
+
+
+def main() -> None:
+    case, place, mode, *options = sys.argv[1:]
+    folder = Path(place)
+    logging.basicConfig(level=logging.INFO)
+    trainer = build(case, folder)
+    if wanted := os.environ.get("OUTLAST_TEST_EVICT"):
+        trainer.add_callback(Eviction(wanted, trainer, folder))
+    if mode == "durable":
+        from outlast.integrations.huggingface import durable
+
+        durable(trainer, folder / "run", every_steps=2, exit_code=75)
+    start = next((option for option in options), None)
+    output = trainer.train(resume_from_checkpoint=start)
+    if trainer.is_world_process_zero():
+        write_result(trainer, output, folder / "result.json")
+
+
+if __name__ == "__main__":
+    main()
