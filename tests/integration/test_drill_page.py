@@ -1,6 +1,5 @@
 """The page of a drill in a real browser: quick, closed in itself, fit for a phone and the dark."""
 
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Route
 
 from outlast.drills.judge.report import DrillReport
 from outlast.drills.page import write_html
+from tests.browser import open_browser
 from tests.drill.drilling import AMPLE, conclusive_drill
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.drill.page_reports import (
@@ -23,16 +23,6 @@ from tests.unit.drill.test_page import hostile_report
 
 pytestmark = pytest.mark.needs("chromium")
 
-_ARGUMENTS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 _REPORTS = {
     "training": training_report(),
     "queue": queue_report(lost=2, doubled=1),
@@ -44,14 +34,8 @@ _REPORTS = {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
-            args=list(_ARGUMENTS),
-            timeout=PATIENCE_SECONDS * 1000,
-        )
+    with open_browser() as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def test_a_pod_that_waits_longer_than_the_threshold_is_told_of(tmp_path: Path) -
         ("multi-node", "big-node-0-3-abcde"),
         ("sweep", "rates-7-abcde"),
         ("sweep-kueue", "rates-2-1-abcde"),
-        ("batch-kueue", "embed-1-abcde"),
+        ("batch-kueue", "embed-1-0-abcde"),
         ("serving", "chat-7d4b9c6f5-abcde"),
         ("ci-sharded", "nightly-3-abcde"),
     ],
@@ -198,7 +198,7 @@ def test_an_old_checkpoint_is_told_of(interval: str, late: str, tmp_path: Path) 
 
 
 def test_a_queue_that_does_not_shrink_is_told_of(tmp_path: Path) -> None:
-    pod = "embed-abcde"
+    pod = "embed-0-abcde"
     check(
         tmp_path,
         rendered(BATCH),
@@ -266,6 +266,36 @@ def test_what_waits_in_kueue_is_told_of_though_it_has_no_pods(tmp_path: Path) ->
             f'{bucket}{{{queue}, le="+Inf"}}': "0+1x60",
         },
         fires={"1h": [{"cluster_queue": "tiny-gpt"}]},
+    )
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        'reason="Deactivated", underlying_cause="AdmissionCheck"',
+        'reason="DeactivatedDueToAdmissionCheck"',
+    ],
+)
+def test_a_workload_that_kueue_deactivates_is_reported_from_the_first_one(
+    tmp_path: Path, labels: str
+) -> None:
+    queue = 'cluster_queue="tiny-gpt"'
+    check(
+        tmp_path,
+        case_of("training-kueue"),
+        "OutlastDeactivatedByKueue",
+        series={
+            f"kueue_evicted_workloads_total{{{queue}, {labels}}}": "_x30 1x90 2x240",
+            f'kueue_evicted_workloads_total{{{queue}, reason="Preempted"}}': "0+1x300",
+            f'kueue_evicted_workloads_total{{cluster_queue="other", {labels}}}': "0+1x300",
+        },
+        fires={
+            "29m": [],
+            "31m": [{"cluster_queue": "tiny-gpt"}],
+            "100m": [],
+            "125m": [{"cluster_queue": "tiny-gpt"}],
+            "200m": [],
+        },
     )
 
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 class Wire:
     """Passes bytes both ways. `connections` counts how often a client had to connect."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, at: int = 0) -> None:
         self._server_port = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", at))
         self.port: int = self._listener.getsockname()[1]
         self.connections = 0
         self._cuts_answer = threading.Event()
         self._cuts_question = threading.Event()
+        self._holds = threading.Event()
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -26,6 +27,10 @@ class Wire:
     def cut_next_question(self) -> None:
         """Cut the wire when the client next says something, before the server hears of it."""
         self._cuts_question.set()
+
+    def hold(self) -> None:
+        """Pass nothing on any more, and close nothing: a network that swallows packets."""
+        self._holds.set()
 
     def close(self) -> None:
         for one in [self._listener, *self._sockets]:
@@ -54,6 +59,8 @@ class Wire:
                 if cut.is_set():
                     cut.clear()
                     break
+                if self._holds.is_set():
+                    continue
                 target.sendall(data)
         for one in (source, target):
             with contextlib.suppress(OSError):
@@ -61,9 +68,9 @@ class Wire:
 
 
 @contextlib.contextmanager
-def wire_to(port: int) -> Iterator[Wire]:
-    """A wire to a server on a port of this machine."""
-    wire = Wire(port)
+def wire_to(port: int, *, at: int = 0) -> Iterator[Wire]:
+    """A wire to a server on a port of this machine. `at` is its own port."""
+    wire = Wire(port, at=at)
     try:
         yield wire
     finally:

@@ -67,7 +67,7 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[str]:
             self.rfile.close()
             self.connection.close()
 
-        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve
+        do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = do_DELETE = _serve
 
         def log_message(self, format: str, *args: object) -> None:
             pass

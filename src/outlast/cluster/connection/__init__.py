@@ -1,0 +1,1 @@
+"""Reach a cluster: kubeconfig, credentials, requests, and following objects."""

@@ -1,0 +1,1 @@
+"""Why a run waits and how its attempts ended. Pure."""

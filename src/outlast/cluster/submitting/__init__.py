@@ -1,0 +1,1 @@
+"""Submit workloads and wait for them."""

@@ -1,0 +1,1 @@
+"""What a run does, from its objects in the cluster and its journal, as one picture."""

@@ -1,0 +1,1 @@
+"""The client of a cluster, without one: kubeconfigs, credentials, and broken answers."""
