@@ -17,6 +17,18 @@ FUSE_ANNOTATION = "gke-gcsfuse/volumes"
 KUEUE_GROUP = "kueue.x-k8s.io"
 QUEUE_LABEL = f"{KUEUE_GROUP}/queue-name"
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
+CONSUME_ANNOTATIONS = tuple(
+    f"{prefix}/consume-provisioning-request"
+    for prefix in ("autoscaling.x-k8s.io", "cluster-autoscaler.kubernetes.io")
+)
+"""They name the ProvisioningRequest whose nodes a Pod waits for; the second one is old."""
+
+CLASS_ANNOTATIONS = tuple(
+    f"{prefix}/provisioning-class-name"
+    for prefix in ("autoscaling.x-k8s.io", "cluster-autoscaler.kubernetes.io")
+)
+QUEUED_CLASS = "queued-provisioning.gke.io"
+"""The class of GKE's queued provisioning, whose nodes have a lease like those of flex-start."""
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 RESTART_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"

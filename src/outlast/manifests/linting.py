@@ -24,14 +24,18 @@ from outlast.manifests.lint.engine.report import LintReport
 from outlast.manifests.lint.engine.rule import Rule, chosen, find_rule
 from outlast.manifests.lint.engine.running import RuleResults, run
 from outlast.manifests.lint.errors import LintError, NothingLinted
-from outlast.manifests.lint.kubernetes.review import FileFormat, LoadedFile, Review
+from outlast.manifests.lint.kubernetes.review import FileFormat, LoadedFile, Review, folder_of
 from outlast.manifests.lint.kubernetes.schemas import schemas_for
 from outlast.manifests.lint.pools.model import ClusterCapacity, joined
+from outlast.manifests.lint.pools.scopes import ClusterScope, ClusterScopes
 from outlast.manifests.rules import ALL_RULES
 from outlast.yamltext.source import SourceText
 
 if TYPE_CHECKING:
+    from outlast.manifests.lint.engine.charts import RenderedChart
     from outlast.manifests.lint.engine.fixing import FixedText
+    from outlast.manifests.lint.kustomize.overlays import BuiltOverlays
+    from outlast.manifests.lint.view import KubernetesObject
 
 # A fix may reveal another finding. A few rounds are enough, and a bug cannot loop endlessly.
 _FIX_ROUNDS_MAX = 10
@@ -93,6 +97,8 @@ def gather(
     """Find and read the files."""
     given = [os.fspath(path) for path in paths]
     files = tuple(collect(given, exclude=options.exclude, read_stdin=read_stdin))
+    if not options.pools:
+        return LintInputs(options=options, files=files)
     known = {found.path.resolve() for found in files if found.path is not None}
     pools = tuple(
         found
@@ -183,37 +189,119 @@ def write_fixes(files: Iterable[FixedFile]) -> None:
 def _examined(inputs: LintInputs) -> tuple[list[LoadedFile], LintReport]:
     options = inputs.options
     loaded = [load(found) for found in inputs.files]
+    charts = _charts(loaded)
+    loaded += [_rendered_file(chart) for chart in charts if chart.notice is None]
     neighbors = kustomizations_next_to(
         found.path for found in inputs.files if found.path is not None and found.is_named
     )
     files = with_patches(loaded, (load(found) for found in neighbors))
+    overlays = _overlays(files, inputs)
+    files = files if overlays is None else list(overlays.files)
     pool_files = [_pool_file(found) for found in inputs.pools]
-    review = Review(
-        _with_windows([*files, *pool_files]),
-        schemas=schemas_for(options.kubernetes_version),
-        extra=_extra(files, pool_files, options),
-    )
+    read = _with_windows([*files, *(overlays.read_here if overlays else ()), *pool_files])
+    scopes = _scopes(read, pool_files, options)
+    review = Review(read, schemas=schemas_for(options.kubernetes_version))
+    parts = _parts(review, scopes, overlays)
     rules = chosen(ALL_RULES, select=options.select, ignore=options.ignore)
     severities = {find_rule(ALL_RULES, word).code: s for word, s in options.severity.items()}
-    outcome = run(review, rules, all_rules=ALL_RULES, severities=severities)
-    return files, _report(files, review, rules, outcome, options)
+    outcome = run(review, rules, all_rules=ALL_RULES, severities=severities, parts=parts)
+    notices = [chart.notice for chart in charts if chart.notice]
+    notices += [*(overlays.notices if overlays else ()), *scopes.notices()]
+    return files, _report(files, parts, rules, outcome, options, notices)
+
+
+def _charts(files: Sequence[LoadedFile]) -> "list[RenderedChart]":
+    """The Helm charts among the files, rendered if helm is installed."""
+    paths = [file.source.path for file in files if file.format is FileFormat.HELM]
+    if not paths:
+        return []
+    from outlast.manifests.lint.engine.charts import render_charts
+
+    return render_charts(path for path in paths if path is not None)
+
+
+def _rendered_file(chart: "RenderedChart") -> LoadedFile:
+    """What helm made of a chart. It has a name but no path, so nothing is fixed in it."""
+    name = f"{os.path.relpath(chart.chart)} (helm template)"
+    return load(InputFile(name=name, path=None, data=chart.text.encode()))
+
+
+def _overlays(files: Sequence[LoadedFile], inputs: LintInputs) -> "BuiltOverlays | None":
+    """The overlays among the files, None if there are none."""
+    if all(file.kustomization is None for file in files):
+        return None
+    from outlast.manifests.lint.kustomize.overlays import build_overlays
+
+    folders = [
+        found.folder or found.path.parent for found in inputs.files if found.path is not None
+    ]
+    return build_overlays(files, dict.fromkeys(folders))
+
+
+def _scopes(
+    files: Sequence[LoadedFile], pool_files: Sequence[LoadedFile], options: LintOptions
+) -> ClusterScopes:
+    """What the files say about clusters, by folder; --pools and the options apply everywhere."""
+    named = {id(file.source) for file in pool_files}
+    own: dict[Path, list[ClusterCapacity]] = {}
+    stated = [ClusterCapacity(is_autopilot=options.is_autopilot)]
+    for file in files:
+        parts = stated if id(file.source) in named else own.setdefault(folder_of(file.source), [])
+        parts.append(file.capacity)
+    terraform = [file.source for file in files if file.format is FileFormat.TERRAFORM]
+    if terraform:
+        from outlast.manifests.lint.pools.terraform import read_terraform
+
+        passed = [source for source in terraform if id(source) in named]
+        stated += read_terraform(passed).values()
+        rest = [source for source in terraform if id(source) not in named]
+        for folder, capacity in read_terraform(rest).items():
+            own.setdefault(folder, []).append(capacity)
+    everywhere = joined(stated)
+    if options.is_autopilot is not None:
+        everywhere = replace(everywhere, is_autopilot=options.is_autopilot)
+    return ClusterScopes({folder: joined(parts) for folder, parts in own.items()}, everywhere)
+
+
+def _parts(review: Review, scopes: ClusterScopes, overlays: "BuiltOverlays | None") -> list[Review]:
+    """A review for each cluster, and one for each overlay."""
+    built = overlays.overlays if overlays else ()
+    others = [one for overlay in built for one in overlay.objects]
+    by_scope: dict[int, tuple[ClusterScope, list[KubernetesObject]]] = {}
+    for file in review.files:
+        if file.manifests:
+            scope = scopes.of(folder_of(file.source))
+            by_scope.setdefault(id(scope), (scope, []))[1].extend(file.manifests)
+    parts = []
+    for scope, subjects in by_scope.values():
+        known = {id(one) for one in subjects}
+        rest = [one for one in review.manifests if id(one) not in known]
+        parts.append(review.part(subjects, others=[*rest, *others], capacity=scope.capacity))
+    for overlay in built:
+        capacity = scopes.of(overlay.folder).capacity
+        parts.append(review.part(overlay.objects, others=review.manifests, capacity=capacity))
+    parts += [review.part((), capacity=scope.capacity) for scope in scopes.unused]
+    # Rules about the files and pools run even if there is no object.
+    return parts or [review.part((), capacity=scopes.of(Path.cwd()).capacity)]
 
 
 def _report(
     files: Sequence[LoadedFile],
-    review: Review,
+    parts: Sequence[Review],
     rules: tuple[Rule, ...],
     outcome: RuleResults,
     options: LintOptions,
+    more_notices: Sequence[str],
 ) -> LintReport:
-    notices = [file.notice for file in files if file.notice]
+    notices = [*(file.notice for file in files if file.notice), *more_notices]
     findings = list(outcome.findings)
     if options.baseline is not None:
         findings, gone = without_known(findings, read_baseline(options.baseline))
         notices += _gone_notice(gone.total())
-    objects = len(review.manifests)
+    objects = sum(len(part.subjects) for part in parts)
     sources = {id(file.source) for file in files}
-    pools = sum(id(pool.place.source) in sources for pool in review.pools)
+    places = {(id(pool.place.source), pool.place.start) for part in parts for pool in part.pools}
+    pools = sum(source in sources for source, _ in places)
     # A finding in a --pools file does not count as something linted.
     has_findings = any(id(one.fault.place.source) in sources for one in outcome.findings)
     if not objects and not pools and not has_findings:
@@ -267,21 +355,6 @@ def _with_windows(files: Sequence[LoadedFile]) -> list[LoadedFile]:
         if found.path is not None:
             documents[found.path] = load(found).reading.documents
     return [replace(file, capacity=with_windows(file.capacity, documents)) for file in files]
-
-
-def _extra(
-    files: Sequence[LoadedFile], pool_files: Sequence[LoadedFile], options: LintOptions
-) -> ClusterCapacity:
-    """The capacity that is not known from a single file."""
-    terraform = [
-        file.source for file in (*files, *pool_files) if file.format is FileFormat.TERRAFORM
-    ]
-    stated = ClusterCapacity(is_autopilot=options.is_autopilot)
-    if not terraform:
-        return stated
-    from outlast.manifests.lint.pools.terraform import read_terraform
-
-    return joined([read_terraform(terraform), stated])
 
 
 def _with_texts(

@@ -17,6 +17,7 @@ from outlast.yamltext.source import SourceText
 from outlast.yamltext.writing import entry_lines, flow_text, item_lines, scalar_text
 
 _KEPT_BLANK_LINES = re.compile(r"[|>]\d?\+")
+_HEADER_COMMENT = re.compile(r"[|>][-+0-9]*[ \t]+(#[^\r\n]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,10 @@ def _put(
         is_json = parent.is_flow and source.text[start] == '"'
     # An empty value is null, so a space has to separate the new value from the colon.
     lead = " " if start == end and source.text[start - 1 : start] not in (" ", "\t") else ""
-    return Splice(start=start, end=end, text=lead + scalar_text(value, is_json=is_json))
+    text = lead + scalar_text(value, is_json=is_json)
+    # The comment of a block scalar is on the line of its header.
+    header = _HEADER_COMMENT.match(source.text, start, end)
+    return Splice(start=start, end=end, text=f"{text}  {header[1]}" if header else text)
 
 
 def _insert(
@@ -259,7 +263,7 @@ def _remove_key(source: SourceText, parent: Map, key: str) -> Splice | None:
     key_start, key_end, _, end = parent.spans[key]
     if parent.is_flow:
         spans = [(parent.spans[name][0], parent.spans[name][3]) for name in own]
-        return _remove_from_flow(spans, index)
+        return _remove_from_flow(source, spans, index)
     if _line_lead(source, key_start) is not None:
         return _remove_lines(source, key_start, max(end, key_end))
     # The first key of a list item is on the line of the dash: the next key takes its place.
@@ -273,7 +277,7 @@ def _remove_item(source: SourceText, parent: Seq, index: int) -> Splice | None:
     if not 0 <= index < len(parent) or len(parent) == 1:
         return None
     if parent.is_flow:
-        return _remove_from_flow(parent.spans, index)
+        return _remove_from_flow(source, parent.spans, index)
     start, end = parent.spans[index]
     line, column = source.position(start)
     before = source.line_text(line)[: column - 1]
@@ -281,16 +285,29 @@ def _remove_item(source: SourceText, parent: Seq, index: int) -> Splice | None:
     return _remove_lines(source, start, end) if before.strip() == "-" else None
 
 
-def _remove_from_flow(spans: list[tuple[int, int]], index: int) -> Splice:
+def _remove_from_flow(
+    source: SourceText, spans: list[tuple[int, int]], index: int
+) -> Splice | None:
     if index + 1 < len(spans):
-        return Splice(start=spans[index][0], end=spans[index + 1][0], text="")
-    return Splice(start=spans[index - 1][1], end=spans[index][1], text="")
+        start, end, kept = spans[index][0], spans[index + 1][0], spans[index][1]
+    else:
+        start, end, kept = spans[index - 1][1], spans[index][1], spans[index - 1][1]
+    # A comment between two entries would be lost.
+    between = source.text[kept : end if index + 1 < len(spans) else spans[index][0]]
+    return None if "#" in between else Splice(start=start, end=end, text="")
 
 
 def _remove_lines(source: SourceText, start: int, end: int) -> Splice:
     first, _ = source.position(start)
     last, _ = source.position(end)
-    begin, _ = source.line_bounds(first)
+    begin, finish = source.line_bounds(first)
+    comment = source.text[end:finish].strip() if first == last else ""
+    if comment.startswith("#"):
+        # The comment on the line stays, because its author may still need it.
+        lead = source.text[begin:start]
+        return Splice(
+            start=begin, end=finish, text=lead[: len(lead) - len(lead.lstrip())] + comment
+        )
     if last < source.line_count:
         return Splice(start=begin, end=source.line_bounds(last + 1)[0], text="")
     return Splice(start=max(0, begin - len(source.newline)), end=len(source.text), text="")

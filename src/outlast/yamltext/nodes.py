@@ -15,6 +15,8 @@ Span = tuple[int, int]
 OPEN = -1
 """The `end` of a container that has not been read completely."""
 
+_MISSING = object()
+
 
 class Map(dict[str, Any]):
     """A mapping. `spans` gives for each key the offsets of (key start, key end, value start, end).
@@ -50,8 +52,10 @@ def get(root: Any, path: Sequence[str | int], default: Any = None) -> Any:
     """The value at `path`, or the default if the path does not exist."""
     node = root
     for part in path:
-        if isinstance(node, dict) and isinstance(part, str) and part in node:
-            node = node[part]
+        if isinstance(node, dict):
+            node = node.get(part, _MISSING)
+            if node is _MISSING:
+                return default
         elif isinstance(node, list) and isinstance(part, int) and -len(node) <= part < len(node):
             node = node[part]
         else:

@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -52,7 +53,10 @@ class SourceText:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
+        if "\r" in self.text:
+            return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
+        lengths = (len(line) + 1 for line in self.text.split("\n")[:-1])
+        return list(accumulate(lengths, initial=0))
 
     @cached_property
     def newline(self) -> str:

@@ -125,7 +125,12 @@ SPECS: dict[tuple[str, str], Any] = {
     ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"): fields(),
     ("kueue.x-k8s.io/v1beta2", "LocalQueue"): fields(("clusterQueue",), clusterQueue=TEXT),
     ("kueue.x-k8s.io/v1beta2", "ProvisioningRequestConfig"): fields(
-        ("provisioningClassName",), provisioningClassName=TEXT, managedResources=listed(TEXT)
+        ("provisioningClassName",),
+        provisioningClassName=TEXT,
+        managedResources=listed(TEXT),
+        retryStrategy=fields(
+            (), backoffLimitCount=COUNT, backoffBaseSeconds=COUNT, backoffMaxSeconds=COUNT
+        ),
     ),
     ("kueue.x-k8s.io/v1beta2", "AdmissionCheck"): fields(
         ("controllerName",),

@@ -42,6 +42,7 @@ def test_flex_start_knows_nothing_of_spot_and_hears_its_clock(name: str) -> None
     assert SPOT_KEY not in str(list(rendering.objects.values()))
     assert rendering.env["OUTLAST_NODE_NAME"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
     assert rendering.env["OUTLAST_MAX_RUN_SECONDS"] == "604800"
+    assert rendering.env["OUTLAST_STAY_UNTIL_SHUTDOWN"] == "1"
     assert rendering.pod.get("automountServiceAccountToken", True) is True
     assert rendering.one("ServiceAccount")["automountServiceAccountToken"] is True
     role, binding = rendering.one("ClusterRole"), rendering.one("ClusterRoleBinding")
@@ -62,7 +63,7 @@ def test_without_a_lease_nothing_may_speak_to_the_api_server() -> None:
 
     assert rendering.all("ClusterRole") == []
     assert rendering.pod["automountServiceAccountToken"] is False
-    assert "OUTLAST_NODE_NAME" not in rendering.env
+    assert "OUTLAST_STAY_UNTIL_SHUTDOWN" not in rendering.env
 
 
 def test_spot_is_selected_not_only_tolerated() -> None:

@@ -50,8 +50,35 @@ def test_a_sweep_counts_failures_per_trial() -> None:
     spec = rendered(SWEEP, retries="2").one("Job")["spec"]
 
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 10, 4)
-    assert spec["backoffLimitPerIndex"] == 2
+    assert spec["backoffLimitPerIndex"] == 2 + 10
     assert "backoffLimit" not in spec
+
+
+def test_workers_of_a_batch_are_replaced_and_fail_one_by_one() -> None:
+    spec = rendered(BATCH).one("Job")["spec"]
+
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
+    assert spec["backoffLimitPerIndex"] == 3 + 10
+    assert "backoffLimit" not in spec
+
+
+@pytest.mark.parametrize(
+    ("overrides", "limit"),
+    [
+        ({"tier": "spot"}, 3 + 10),
+        ({"tier": "spot", "retries": "7"}, 7 + 10),
+        ({"tier": "hybrid"}, 3 + 10),
+        ({"tier": "hybrid", "hybrid__order": "[flex-start, on-demand]"}, 3),
+        ({"tier": "flex-start"}, 3),
+        ({"tier": "on-demand"}, 3),
+        # Whoever allows no failure wants the Job to end with the first one.
+        ({"tier": "spot", "retries": "0"}, 0),
+    ],
+)
+def test_spot_has_a_reserve_for_evictions_that_look_like_failures(
+    overrides: dict[str, str], limit: int
+) -> None:
+    assert rendered(**overrides).one("Job")["spec"]["backoffLimit"] == limit
 
 
 def test_queued_trials_are_shared_out_over_small_jobs_without_gap_or_overlap() -> None:
@@ -110,6 +137,7 @@ def test_kueue_is_told_on_the_job_and_the_chain_of_queues_is_whole(name: str) ->
     config = rendering.one("ProvisioningRequestConfig")
     assert admission["spec"]["parameters"]["name"] == config["metadata"]["name"]
     assert config["spec"]["provisioningClassName"] == "queued-provisioning.gke.io"
+    assert config["spec"]["retryStrategy"]["backoffLimitCount"] == 100
     [flavor] = queue["spec"]["resourceGroups"][0]["flavors"]
     assert flavor["name"] == rendering.one("ResourceFlavor")["metadata"]["name"]
 
@@ -194,7 +222,7 @@ def test_several_nodes_meet_by_name_and_restart_together() -> None:
     [rule] = jobset["spec"]["failurePolicy"]["rules"]
     assert rule["action"] == "RestartJobSetAndIgnoreMaxRestarts"
     assert rule["onJobFailureReasons"] == ["PodFailurePolicy"]
-    assert jobset["spec"]["failurePolicy"]["maxRestarts"] == 3
+    assert jobset["spec"]["failurePolicy"]["maxRestarts"] == 3 + 10
     assert jobset["spec"]["failurePolicy"]["restartStrategy"] == "BlockingRecreate"
     host, _, port = rendering.env["PET_RDZV_ENDPOINT"].partition(":")
     assert host == f"big-{group['name']}-0-0.{service['metadata']['name']}"
@@ -204,8 +232,34 @@ def test_several_nodes_meet_by_name_and_restart_together() -> None:
 
 def test_several_nodes_are_not_preempted_by_every_other_pod() -> None:
     assert rendered(MULTI_NODE).one("PriorityClass")["value"] == 0
-    assert rendered(MULTI_NODE, priority="-10").one("PriorityClass")["value"] == -10
+    assert rendered(MULTI_NODE, priority="7").one("PriorityClass")["value"] == 7
     assert rendered().one("PriorityClass")["value"] == -5
+
+
+def test_a_negative_priority_is_refused_for_several_nodes() -> None:
+    with pytest.raises(RenderError, match="Priority -10 does not work with several nodes"):
+        rendered(MULTI_NODE, priority="-10")
+
+
+def test_a_rollout_waits_for_the_startup_probe_and_drains_ignore_pods_that_are_not_ready() -> None:
+    rendering = rendered(SERVING)
+
+    probe = rendering.container["startupProbe"]
+    deadline = rendering.one("Deployment")["spec"]["progressDeadlineSeconds"]
+    assert deadline > probe["periodSeconds"] * probe["failureThreshold"]
+    for name in ("serving", "multi-node-kueue"):
+        budget = case(name).one("PodDisruptionBudget")["spec"]
+        assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_work_that_nears_its_lease_comes_with_a_caution() -> None:
+    def caution(hours: str) -> bool:
+        text = rendered(
+            tier="flex-start", cluster__kueue__queue="lab", work__hours=hours, max_run="48h"
+        ).text("50-job.yaml")
+        return "Kueue deactivates" in " ".join(text.replace("#", " ").split())
+
+    assert [caution("38"), caution("39"), caution("60")] == [False, True, True]
 
 
 EXEC = ["outlast", "exec", "--"]

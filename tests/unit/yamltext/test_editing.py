@@ -64,7 +64,7 @@ def spliced(text: str, change: Change) -> str | None:
             "[p, q, r]\n    map:\n      k:\n        - 1\n        - m: o\n",
         ),
         (Put(("new",), []), "  more\n", "  more\nnew: []\n"),
-        (Remove(("metadata", "name")), "  name: a  # why a\n", ""),
+        (Remove(("metadata", "name")), "  name: a  # why a\n", "  # why a\n"),
         (Remove(("metadata", "labels", "x")), "{x: 1, z", "{z"),
         (Remove(("metadata", "labels", "z")), ', z: "2"}', "}"),
         (Remove(("spec", 1, "list", 1)), "p, q, r", "p, r"),
@@ -253,3 +253,19 @@ def test_whatever_comes_out_says_what_was_meant() -> None:
             assert after.pop(part) == {**before.pop(part, {}), **values}, (SEED, text)
         assert after == before, (SEED, text)
     assert done > 100
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "after"),
+    [
+        ("a:\n  x: 1  # why\n  y: 2\n", Remove(("a", "x")), "a:\n  # why\n  y: 2\n"),
+        ("a:\n  - 1  # why\n  - 2\n", Remove(("a", 0)), "a:\n  # why\n  - 2\n"),
+        ("a: >-  # why\n  text\nb: 1\n", Put(("a",), "v"), "a: v  # why\nb: 1\n"),
+        ("a: {\n  x: 1,  # why\n  y: 2\n}\n", Remove(("a", "x")), None),
+        ("a: {\n  x: 1,  # why\n  y: 2\n}\n", Remove(("a", "y")), None),
+    ],
+)
+def test_a_comment_on_the_changed_line_is_never_lost(
+    text: str, change: Change, after: str | None
+) -> None:
+    assert spliced(text, change) == after

@@ -28,6 +28,7 @@ class Fault:
 
     `hint` says what to do in this case; the default is from the rule's manual. `view` is what the
     rule was called for and `at` the path in its object, so that an annotation can cover it.
+    `is_minor`: it matters less than other faults of the rule, so it is only information.
     """
 
     message: str
@@ -36,6 +37,7 @@ class Fault:
     fix: Fix | None = None
     view: "ObjectView | None" = None
     at: Path = ()
+    is_minor: bool = False
 
 
 class ObjectView:
@@ -57,30 +59,35 @@ class ObjectView:
         return get(self.data, path)
 
     def text(self, *path: str | int) -> str | None:
-        found = self.get(*path)
+        found = get(self.data, path)
         return found if isinstance(found, str) else None
 
     def integer(self, *path: str | int) -> int | None:
-        found = self.get(*path)
+        found = get(self.data, path)
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
     def mapping(self, *path: str | int) -> Mapping[str, Any]:
-        found = self.get(*path)
+        found = get(self.data, path)
         return found if isinstance(found, dict) else {}
 
     def strings(self, *path: str | int) -> dict[str, str]:
         """The mapping at the path, without values that are not text."""
-        return {key: value for key, value in self.mapping(*path).items() if isinstance(value, str)}
+        found = get(self.data, path)
+        if not isinstance(found, dict):
+            return {}
+        return {key: value for key, value in found.items() if isinstance(value, str)}
 
     def listed(self, *path: str | int) -> list[Any]:
-        found = self.get(*path)
+        found = get(self.data, path)
         return found if isinstance(found, list) else []
 
     def mappings(self, *path: str | int) -> Iterator[tuple[int, Map]]:
         """The mappings in the list at the path, with their index."""
-        for index, item in enumerate(self.listed(*path)):
-            if isinstance(item, Map):
-                yield index, item
+        found = get(self.data, path)
+        if isinstance(found, list):
+            for index, item in enumerate(found):
+                if isinstance(item, Map):
+                    yield index, item
 
     def fault(
         self,
@@ -90,6 +97,7 @@ class ObjectView:
         of_key: bool = False,
         hint: str | None = None,
         fix: Fix | None = None,
+        is_minor: bool = False,
     ) -> Fault:
         """Something is wrong at `at`: a scalar itself, or the key of a mapping or list.
 
@@ -98,7 +106,15 @@ class ObjectView:
         """
         path = (*self.path, *at)
         place = self.manifest.place(path, of_key=of_key)
-        return Fault(message=message, place=place, hint=hint, fix=fix, view=self, at=path)
+        return Fault(
+            message=message,
+            place=place,
+            hint=hint,
+            fix=fix,
+            view=self,
+            at=path,
+            is_minor=is_minor,
+        )
 
     def fix(self, title: str, *changes: Change, is_safe: bool) -> Fix:
         """A fix of this view. The paths of the changes are relative to it."""
@@ -141,6 +157,25 @@ class KubernetesObject(ObjectView):
     @property
     def annotations(self) -> dict[str, str]:
         return self.strings("metadata", "annotations")
+
+    @property
+    def overlay(self) -> str | None:
+        """The folder of the Kustomization that built it, None for an object as written."""
+        return None
+
+    @property
+    def written(self) -> "KubernetesObject":
+        """The object in its file, which fixes change."""
+        return self
+
+    @property
+    def has_schema(self) -> bool:
+        """Whether its fields are those of Kubernetes."""
+        return True
+
+    def is_as_written(self, path: Path) -> bool:
+        """Whether the value at a path is where `written` has it."""
+        return True
 
     def place(self, path: Path, *, of_key: bool = False) -> SourceSpan:
         start, end = span_at(self.data, path, of_key=of_key)

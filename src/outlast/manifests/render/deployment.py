@@ -8,6 +8,7 @@ from outlast.yamltext.writing import Commented, Value
 
 _DRAIN_SECONDS = 10
 _START_TRIES = 120
+_NODE_SECONDS = 1200
 _PROBE_SECONDS = 10
 
 
@@ -18,7 +19,7 @@ def deployment_files(resolved: ResolvedWorkload) -> list[RenderedFile]:
 
 
 def deployment_pod_pattern(resolved: ResolvedWorkload) -> str:
-    return f"{resolved.name}-[a-z0-9]{{8,10}}-[a-z0-9]{{5}}"
+    return f"{resolved.name}-[a-z0-9]{{1,10}}-[a-z0-9]{{5}}"
 
 
 def _deployment(resolved: ResolvedWorkload, template: Value) -> RenderedFile:
@@ -37,16 +38,22 @@ def _deployment(resolved: ResolvedWorkload, template: Value) -> RenderedFile:
             "type": "RollingUpdate",
             "rollingUpdate": {"maxUnavailable": "100%", "maxSurge": 0},
         }
+    spec: dict[str, Value] = {
+        "replicas": resolved.workload.pods,
+        "selector": {"matchLabels": resolved.selector},
+        "strategy": strategy,
+    }
+    if is_server:
+        spec["progressDeadlineSeconds"] = Commented(
+            _NODE_SECONDS + _START_TRIES * _PROBE_SECONDS,
+            "A new node, its image and the startup probe. The default of 600 would report a "
+            "failed rollout before a large model is loaded.",
+        )
     body: Value = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": resolved.metadata,
-        "spec": {
-            "replicas": resolved.workload.pods,
-            "selector": {"matchLabels": resolved.selector},
-            "strategy": strategy,
-            "template": template,
-        },
+        "spec": {**spec, "template": template},
     }
     return manifest(
         "50-deployment.yaml", body, reason=f"Tier {resolved.tier}. {resolved.tier_reason}"

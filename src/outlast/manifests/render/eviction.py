@@ -29,7 +29,6 @@ def priority_class_file(resolved: ResolvedWorkload) -> RenderedFile | None:
         "preemptionPolicy": Commented(
             "Never", "It waits for capacity and never preempts other Pods."
         ),
-        "globalDefault": False,
         "description": "Workloads that can wait and that survive eviction.",
     }
     return manifest("15-priority-class.yaml", body)
@@ -72,7 +71,13 @@ def disruption_budget_file(resolved: ResolvedWorkload) -> RenderedFile | None:
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": resolved.metadata,
-        "spec": {**limit, "selector": {"matchLabels": resolved.selector}},
+        "spec": {
+            **limit,
+            "unhealthyPodEvictionPolicy": Commented(
+                "AlwaysAllow", "Pods that are not ready anyway must not block a drain."
+            ),
+            "selector": {"matchLabels": resolved.selector},
+        },
     }
     reason = "Limits drains and upgrades. It cannot stop a Spot reclaim or the end of a lease."
     return manifest("55-pod-disruption-budget.yaml", body, reason=reason)

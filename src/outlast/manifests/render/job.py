@@ -11,6 +11,7 @@ from outlast.manifests.render.resolved import CONTAINER, ResolvedWorkload
 from outlast.yamltext.writing import Commented, Value
 
 _CI_KEPT_SECONDS = 86_400
+_LEASE_SHARE_MAX = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +36,7 @@ def job_pod_pattern(resolved: ResolvedWorkload) -> str:
     pattern = resolved.name
     if len(list(_chunks(resolved))) > 1:
         pattern += "-[0-9]+"
-    if _is_indexed(resolved):
+    if resolved.is_indexed:
         pattern += "-[0-9]+"
     return pattern + "-[a-z0-9]{5}"
 
@@ -77,26 +78,21 @@ def _completions(resolved: ResolvedWorkload) -> int:
     return workload.pods
 
 
-def _is_indexed(resolved: ResolvedWorkload) -> bool:
-    kind = resolved.workload.kind
-    return kind is WorkloadKind.SWEEP or (
-        kind is WorkloadKind.CI and resolved.workload.parallelism > 1
-    )
-
-
 def _job(resolved: ResolvedWorkload, chunk: _Chunk, *, is_one_of_many: bool) -> RenderedFile:
     spec: dict[str, Value] = {}
     if resolved.is_queued:
         spec["suspend"] = Commented(True, "Kueue resumes it when its nodes are ready.")
     spec["parallelism"] = chunk.parallelism
     spec["completions"] = Commented(chunk.completions, _completions_reason(resolved))
-    if _is_indexed(resolved):
+    if resolved.is_indexed:
         spec["completionMode"] = "Indexed"
-        reason = "Real failures per index; other indexes keep running. Evictions do not count."
-        spec["backoffLimitPerIndex"] = Commented(resolved.workload.retries, reason)
+        reason = (
+            f"{_limit_reason(resolved)} Per index: the others keep running, and an evicted Pod is "
+            "replaced without waiting for the backoff of all of them."
+        )
+        spec["backoffLimitPerIndex"] = Commented(resolved.failures_max, reason)
     else:
-        reason = "Real failures. Evictions do not count, see below."
-        spec["backoffLimit"] = Commented(resolved.workload.retries, reason)
+        spec["backoffLimit"] = Commented(resolved.failures_max, _limit_reason(resolved))
     if resolved.workload.kind is WorkloadKind.CI:
         spec["ttlSecondsAfterFinished"] = _CI_KEPT_SECONDS
     reason = "A replacement starts only after the old Pod is gone, so two Pods never write at once."
@@ -112,6 +108,20 @@ def _job(resolved: ResolvedWorkload, chunk: _Chunk, *, is_one_of_many: bool) -> 
         "spec": spec,
     }
     return manifest(chunk.path, body, reason=_job_reason(resolved, is_one_of_many=is_one_of_many))
+
+
+def _limit_reason(resolved: ResolvedWorkload) -> str:
+    return "Real failures. Evictions do not count, see below." + reserve_reason(resolved)
+
+
+def reserve_reason(resolved: ResolvedWorkload) -> str:
+    if not resolved.reserve:
+        return ""
+    return (
+        f" {resolved.workload.retries} retries and a reserve of {resolved.reserve} for the two "
+        "evictions that Kubernetes does not mark: a node that returns under its old name, and a "
+        "node that rejects the Pod."
+    )
 
 
 def failure_rules(action: str) -> list[Value]:
@@ -149,11 +159,24 @@ def job_metadata(resolved: ResolvedWorkload, name: str) -> Value:
     if kueue is not None:
         metadata["labels"] = {**resolved.labels, QUEUE_LABEL: kueue.queue}
         seconds = str(int(resolved.workload.max_run.total_seconds()))
-        reason = "Kueue reads this here, but not on the Pod template."
+        reason = "Kueue reads this here, but not on the Pod template." + _lease_caution(resolved)
         metadata["annotations"] = {
             f"{PROVISIONING_PREFIX}maxRunDurationSeconds": Commented(seconds, reason)
         }
     return metadata
+
+
+def _lease_caution(resolved: ResolvedWorkload) -> str:
+    """A caution if the work may not end within the lease, after which Kueue deactivates it."""
+    work_seconds = resolved.workload.work_seconds
+    lease_seconds = resolved.workload.max_run.total_seconds()
+    if work_seconds is None or work_seconds < _LEASE_SHARE_MAX * lease_seconds:
+        return ""
+    return (
+        f" The work takes about {work_seconds / 3600:.3g} h of these "
+        f"{lease_seconds / 3600:.3g} h. When the nodes are taken away, Kueue deactivates the "
+        "workload: set spec.active of its Workload to true to continue."
+    )
 
 
 def _trial_variables(resolved: ResolvedWorkload, chunk: _Chunk) -> list[Value]:
@@ -165,10 +188,7 @@ def _trial_variables(resolved: ResolvedWorkload, chunk: _Chunk) -> list[Value]:
 
 def _completions_reason(resolved: ResolvedWorkload) -> str:
     if resolved.workload.kind is WorkloadKind.BATCH_INFERENCE:
-        return (
-            "Equal to parallelism: each worker exits 0 when the queue is empty. Without this, the "
-            "first worker to exit 0 would stop the Job from replacing evicted workers."
-        )
+        return "Equal to parallelism: each worker exits 0 when the queue is empty."
     return ""
 
 

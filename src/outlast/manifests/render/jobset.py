@@ -5,7 +5,7 @@ code 75) fails its Job at once, and the JobSet then restarts all nodes without c
 """
 
 from outlast.manifests.render.files import RenderedFile, manifest
-from outlast.manifests.render.job import failure_rules, job_metadata
+from outlast.manifests.render.job import failure_rules, job_metadata, reserve_reason
 from outlast.manifests.render.launcher import GROUP, RENDEZVOUS_PORT
 from outlast.manifests.render.pod import pod_template
 from outlast.manifests.render.resolved import ResolvedWorkload
@@ -62,9 +62,9 @@ def _jobset(resolved: ResolvedWorkload) -> RenderedFile:
 
 
 def _failure_policy(resolved: ResolvedWorkload) -> Value:
-    retries = resolved.workload.retries
+    reason = "Real failures; the default is 0." + reserve_reason(resolved)
     return {
-        "maxRestarts": Commented(retries, "Real failures; the default is 0."),
+        "maxRestarts": Commented(resolved.failures_max, reason),
         "restartStrategy": Commented(
             "BlockingRecreate", "No Pod starts until all Pods of the previous attempt are gone."
         ),

@@ -3,10 +3,13 @@
 from outlast.manifests.conventions import GPU, KUEUE_GROUP
 from outlast.manifests.render.files import RenderedFile, manifest
 from outlast.manifests.render.resolved import ResolvedWorkload
+from outlast.manifests.render.resources import count_quantity
 from outlast.yamltext.writing import Commented, Value
 
 _API = f"{KUEUE_GROUP}/v1beta2"
-_PLENTY = "1000000"
+_PLENTY = 10**6
+_RETRIES = 100
+_RETRY_SECONDS_MAX = 1800
 
 
 def kueue_files(resolved: ResolvedWorkload) -> list[RenderedFile]:
@@ -38,6 +41,15 @@ def _provisioning_config(resolved: ResolvedWorkload) -> RenderedFile:
         {
             "provisioningClassName": "queued-provisioning.gke.io",
             "managedResources": [GPU],
+            "retryStrategy": {
+                "backoffLimitCount": Commented(
+                    _RETRIES,
+                    "The default of 3 deactivates the workload after a few minutes without "
+                    "capacity. It then stays suspended until its spec.active is set to true.",
+                ),
+                "backoffBaseSeconds": 60,
+                "backoffMaxSeconds": _RETRY_SECONDS_MAX,
+            },
         },
     )
     return manifest("41-provisioning-request-config.yaml", body)
@@ -66,10 +78,14 @@ def _cluster_queue(resolved: ResolvedWorkload) -> RenderedFile:
         {
             "name": GPU,
             "nominalQuota": Commented(
-                gpus, "Flex-start uses the preemptible quota; keep this at or below that."
+                count_quantity(gpus),
+                "Flex-start uses the preemptible quota; keep this at or below that.",
             ),
         },
-        {"name": Commented("cpu", "Not the limiting resource."), "nominalQuota": _PLENTY},
+        {
+            "name": Commented("cpu", "Not the limiting resource."),
+            "nominalQuota": count_quantity(_PLENTY),
+        },
         {"name": "memory", "nominalQuota": f"{_PLENTY}Gi"},
     ]
     body = _queue_object(

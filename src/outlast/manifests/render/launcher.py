@@ -13,6 +13,7 @@ from outlast.manifests.launchers import (
     supervision_of,
 )
 from outlast.manifests.render.resolved import RESERVE_SECONDS, ResolvedWorkload
+from outlast.manifests.render.variables import field_variable
 from outlast.yamltext.writing import Commented, Value
 
 GROUP = "node"
@@ -76,13 +77,13 @@ def _rendezvous(resolved: ResolvedWorkload) -> list[Value]:
     """
     return [
         _plain("PET_RDZV_BACKEND", "static", "The node with rank 0 hosts the rendezvous."),
-        _field("PET_NODE_RANK", f"metadata.annotations['{COMPLETION_INDEX}']"),
+        field_variable("PET_NODE_RANK", f"metadata.annotations['{COMPLETION_INDEX}']"),
         _plain(
             "PET_RDZV_ENDPOINT",
             f"{resolved.name}-{GROUP}-0-0.{resolved.name}:{RENDEZVOUS_PORT}",
             "The first Pod, by its DNS name from the Service.",
         ),
-        _field(
+        field_variable(
             _ATTEMPT,
             f"metadata.labels['{RESTART_ATTEMPT}']",
             "The restarts of the JobSet so far: Pods of different attempts never meet.",
@@ -99,7 +100,3 @@ def _rendezvous(resolved: ResolvedWorkload) -> list[Value]:
 
 def _plain(name: str, value: str, reason: str = "") -> Value:
     return {"name": Commented(name, reason), "value": value}
-
-
-def _field(name: str, path: str, reason: str = "") -> Value:
-    return {"name": Commented(name, reason), "valueFrom": {"fieldRef": {"fieldPath": path}}}

@@ -256,6 +256,7 @@ def _kueue_rules(resolved: ResolvedWorkload) -> Iterator[Value]:
         summary="A workload is waiting in {{ $labels.cluster_queue }}.",
         description="The queue's quota is exhausted, or the Job requests more than the quota.",
     )
+    yield _deactivated(queue)
     reserving = f"sum by (cluster_queue) (kueue_reserving_active_workloads{{{queue}}})"
     admitted = f"sum by (cluster_queue) (kueue_admitted_active_workloads{{{queue}}})"
     yield _rule(
@@ -274,6 +275,24 @@ def _kueue_rules(resolved: ResolvedWorkload) -> Iterator[Value]:
         severity="info",
         summary="Workloads in {{ $labels.cluster_queue }} wait a long time for admission.",
         description="Over the last day, 5% of them waited longer than the threshold.",
+    )
+
+
+def _deactivated(queue: str) -> Value:
+    # Kueue before 0.14 appends the cause to the reason.
+    matcher = f"{queue}{', ' if queue else ''}reason=~'Deactivated.*'"
+    total = f"sum by (cluster_queue) (kueue_evicted_workloads_total{{{matcher}}}"
+    return _rule(
+        "OutlastDeactivatedByKueue",
+        Commented(
+            f"{total}) - ({total} offset 1h) or 0 * {total})) > 0",
+            "Not increase(), which misses the first one: its series appears with the value 1.",
+        ),
+        wait=timedelta(minutes=0),
+        summary="Kueue has deactivated a workload of {{ $labels.cluster_queue }}.",
+        description="Its nodes were taken away (CapacityRevoked), or the request for them was "
+        "given up. It stays suspended: find it with `kubectl get workloads`, then set its "
+        "spec.active to true.",
     )
 
 

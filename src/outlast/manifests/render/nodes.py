@@ -34,6 +34,16 @@ def machine_of(resolved: ResolvedWorkload, pool: NodePoolSpec) -> str:
     return pool.machine or resolved.workload.machine_type
 
 
+def known_machine(resolved: ResolvedWorkload) -> str | None:
+    """The machine type of the nodes; None if GKE or somebody else has chosen it."""
+    if resolved.is_autopilot:
+        return None
+    pool = resolved.pool
+    if pool is not None and pool.exists:
+        return pool.machine or resolved.workload.machine
+    return resolved.workload.machine_type if pool is None else machine_of(resolved, pool)
+
+
 def _script(resolved: ResolvedWorkload, pool: NodePoolSpec) -> str:
     lines = [
         "gcloud container node-pools create " + shlex.quote(pool.name),

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 from outlast.capacity.vocabulary import WorkloadKind
-from outlast.manifests.conventions import FUSE_ANNOTATION, GPU, INTERRUPTED_CODE, SHELLS
+from outlast.manifests.conventions import FUSE_ANNOTATION, INTERRUPTED_CODE, SHELLS
 from outlast.manifests.launchers import find_launcher, program_of
 from outlast.manifests.render.eviction import priority_class_name
 from outlast.manifests.render.launcher import launched_command, launcher_variables
 from outlast.manifests.render.placement import placement
 from outlast.manifests.render.resolved import CONTAINER, RESERVE_SECONDS, ResolvedWorkload
+from outlast.manifests.render.resources import resources
 from outlast.manifests.render.security import container_security, pod_security
-from outlast.manifests.render.storage import mounts, quantity, volumes
+from outlast.manifests.render.storage import mounts, volumes
 from outlast.manifests.render.variables import variables
 from outlast.yamltext.writing import Commented, Value
 
@@ -37,7 +38,7 @@ def pod_template(
         *extra_env,
     ]
     body["ports"] = _ports(resolved)
-    body["resources"] = _resources(resolved)
+    body["resources"] = resources(resolved)
     body["securityContext"] = container_security(resolved)
     body.update(container or {})
     if listed := mounts(resolved):
@@ -101,23 +102,6 @@ def _ports(resolved: ResolvedWorkload) -> list[Value]:
         ports.append({"name": "http", "containerPort": resolved.workload.serving.port})
     ports.append({"name": "metrics", "containerPort": resolved.workload.alerts.metrics_port})
     return ports
-
-
-def _resources(resolved: ResolvedWorkload) -> Value:
-    wanted, accelerator = resolved.workload.resources, resolved.workload.accelerator
-    requests: dict[str, Value] = {}
-    limits: dict[str, Value] = {}
-    if wanted.cpu is not None:
-        requests["cpu"] = f"{wanted.cpu:.15g}"
-    if wanted.memory is not None:
-        requests["memory"] = limits["memory"] = quantity(wanted.memory)
-    if accelerator is not None:
-        count = str(accelerator.count)
-        requests[GPU] = count
-        limits[GPU] = Commented(count, "GPUs require a limit equal to the request.")
-    if not limits and not requests:
-        return {}
-    return {"requests": requests, "limits": limits} if limits else {"requests": requests}
 
 
 def _grace_reason(resolved: ResolvedWorkload) -> str:

@@ -22,6 +22,7 @@ _STAYING_GRACE_SECONDS = 120
 _SERVING_GRACE_SECONDS = 60
 _FUSE_FLUSH_SECONDS = 3
 _LABEL_CHARACTERS_MAX = 63
+_UNMARKED_EVICTIONS = 10
 
 
 class RenderError(OutlastError):
@@ -74,6 +75,15 @@ class ResolvedWorkload:
         return self.workload.cluster.kueue is not None
 
     @property
+    def is_indexed(self) -> bool:
+        """Whether its Pods are independent and belong to Jobs, each with an index of its own."""
+        kind = self.workload.kind
+        if kind is WorkloadKind.CI:
+            return self.workload.parallelism > 1
+        is_batch = kind is WorkloadKind.BATCH_INFERENCE and not self.workload.endless
+        return is_batch or kind is WorkloadKind.SWEEP
+
+    @property
     def launcher(self) -> Launcher:
         """What starts the ranks: as specified, else derived from the command."""
         given, command = self.workload.launcher, self.workload.command
@@ -97,6 +107,20 @@ class ResolvedWorkload:
     def process_grace_seconds(self) -> int:
         """What the process may use of it: the FUSE sidecar stops after it, in the same period."""
         return self.grace_seconds - (_FUSE_FLUSH_SECONDS if self.uses_fuse else 0)
+
+    @property
+    def reserve(self) -> int:
+        """Failures allowed in addition to `retries`, for evictions that look like failures.
+
+        None if there are no retries: then the first failure is meant to end the Job.
+        """
+        may_have_them = self.can_be_reclaimed and self.workload.retries > 0
+        return _UNMARKED_EVICTIONS if may_have_them else 0
+
+    @property
+    def failures_max(self) -> int:
+        """How many failures the Job, or each of its indexes, survives."""
+        return self.workload.retries + self.reserve
 
     @property
     def uses_fuse(self) -> bool:
@@ -171,6 +195,7 @@ def resolve_workload(workload: WorkloadSpec) -> ResolvedWorkload:
     _refuse_lost_work(resolved)
     _refuse_long_grace(resolved)
     _refuse_launcher_options(resolved)
+    _refuse_jobset_priority(resolved)
     return resolved
 
 
@@ -222,6 +247,16 @@ def _refuse_long_grace(resolved: ResolvedWorkload) -> None:
             f"A grace period of {resolved.grace_seconds} s leaves the process only "
             f"{resolved.process_grace_seconds} s.",
             hint="Increase `grace`: the FUSE sidecar needs part of it to flush.",
+        )
+
+
+def _refuse_jobset_priority(resolved: ResolvedWorkload) -> None:
+    workload = resolved.workload
+    if workload.nodes > 1 and workload.priority < 0:
+        raise RenderError(
+            f"Priority {workload.priority} does not work with several nodes: JobSet 0.11 and 0.12 "
+            "copy it into a label, which cannot start with '-', so no Pod is created.",
+            hint="Use 0, the default for several nodes, or a higher priority.",
         )
 
 

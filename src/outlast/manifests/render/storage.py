@@ -5,6 +5,7 @@ from outlast.capacity.workload.addresses import bucket_of
 from outlast.manifests.conventions import FUSE_DRIVER
 from outlast.manifests.render.files import RenderedFile, manifest
 from outlast.manifests.render.resolved import ResolvedWorkload
+from outlast.manifests.render.resources import size_quantity
 from outlast.manifests.render.security import is_restricted, scratch_folders, user_of
 from outlast.manifests.render.variables import FUSE_MOUNT
 from outlast.yamltext.writing import Commented, Value
@@ -41,7 +42,7 @@ def volumes(resolved: ResolvedWorkload) -> list[Value]:
     if claim is not None:
         listed.append({"name": _CHECKPOINTS, "persistentVolumeClaim": {"claimName": claim}})
     if resolved.workload.resources.shared_memory is not None:
-        size = quantity(resolved.workload.resources.shared_memory)
+        size = size_quantity(resolved.workload.resources.shared_memory)
         listed.append({"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory", "sizeLimit": size}})
     taken = _paths(resolved)
     listed += [
@@ -108,19 +109,11 @@ def claim_file(resolved: ResolvedWorkload) -> RenderedFile | None:
         "spec": {
             "accessModes": Commented([str(storage.access)], _access_reason(storage.access)),
             "storageClassName": storage.storage_class or _DEFAULT_CLASSES[storage.access],
-            "resources": {"requests": {"storage": quantity(storage.size)}},
+            "resources": {"requests": {"storage": size_quantity(storage.size)}},
         },
     }
     reason = "Network storage: unlike emptyDir and local SSD, it survives the loss of the node."
     return manifest("30-persistent-volume-claim.yaml", body, reason=reason)
-
-
-def quantity(size_bytes: int) -> str:
-    """A size as an exact Kubernetes quantity."""
-    for power, unit in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
-        if size_bytes % 1024**power == 0:
-            return f"{size_bytes // 1024**power}{unit}"
-    return str(size_bytes)
 
 
 def _access_reason(access: AccessMode) -> str:

@@ -6,6 +6,7 @@ from outlast._base.interval import LEARNED_WEIGHT
 from outlast.capacity.vocabulary import StorageKind, Tier, WorkloadKind
 from outlast.capacity.workload.sections import AddressOrSecret
 from outlast.manifests.conventions import INTERRUPTED_CODE
+from outlast.manifests.render.nodes import known_machine
 from outlast.manifests.render.resolved import ResolvedWorkload
 from outlast.manifests.render.security import home_variables
 from outlast.yamltext.writing import Commented, Value
@@ -22,6 +23,7 @@ def variables(resolved: ResolvedWorkload, *, run_folder: str = "") -> list[Value
     env.append(_plain("OUTLAST_GRACE_SECONDS", *_grace(resolved)))
     env += _run(resolved, run_folder)
     env += _endpoints(resolved)
+    env += _place(resolved)
     env += _clock(resolved)
     port = resolved.workload.alerts.metrics_port
     env.append(_plain("OUTLAST_METRICS_PORT", str(port)))
@@ -57,7 +59,7 @@ def _run(resolved: ResolvedWorkload, run_folder: str) -> list[Value]:
     if address is None:
         return []
     reason = "Survives the node and the Pod: the next Pod resumes from here."
-    if resolved.workload.kind in (WorkloadKind.SWEEP, WorkloadKind.CI):
+    if resolved.is_indexed:
         reason += " Outlast appends the index of an indexed Job."
     elif resolved.workload.nodes > 1:
         reason += " All nodes save one run together."
@@ -85,6 +87,8 @@ def _prior(resolved: ResolvedWorkload) -> list[Value]:
         _plain("OUTLAST_PRIOR_MEAN_SECONDS", f"{seconds:.6g}", reason),
         _plain("OUTLAST_PRIOR_WEIGHT", f"{LEARNED_WEIGHT:g}"),
     ]
+    if workload.measured.age_shape is not None:
+        env.append(_plain("OUTLAST_PRIOR_AGE_SHAPE", f"{workload.measured.age_shape:g}"))
     if unannounced is not None:
         env.append(_plain("OUTLAST_PRIOR_UNANNOUNCED_SHARE", f"{unannounced:g}"))
     return env
@@ -119,21 +123,42 @@ def _endpoint(name: str, endpoint: AddressOrSecret) -> Value:
     return _secret(name, endpoint.secret)
 
 
+def _place(resolved: ResolvedWorkload) -> list[Value]:
+    """Where the Pod runs, for the journal of the run: it outlives the Pod and its events."""
+    reason = "The journal records where each attempt ran."
+    if resolved.has_lease:
+        reason += " Outlast reads from this node when its lease ends, and stops before that."
+    env: list[Value] = [
+        field_variable("OUTLAST_NODE_NAME", "spec.nodeName", reason),
+        field_variable("OUTLAST_POD_NAME", "metadata.name"),
+        field_variable("OUTLAST_POD_UID", "metadata.uid"),
+    ]
+    if resolved.tier is not Tier.HYBRID:
+        env.append(_plain("OUTLAST_TIER", str(resolved.tier)))
+    if (machine := known_machine(resolved)) is not None:
+        env.append(_plain("OUTLAST_MACHINE", machine))
+    reason = "Kubernetes copies the label from the node since 1.35; before, the value is empty."
+    env.append(
+        field_variable("OUTLAST_ZONE", "metadata.labels['topology.kubernetes.io/zone']", reason)
+    )
+    return env
+
+
 def _clock(resolved: ResolvedWorkload) -> list[Value]:
     if not resolved.has_lease:
         return []
-    reason = "Outlast reads from this node when its lease ends, and stops before that."
-    env: list[Value] = [
-        {
-            "name": Commented("OUTLAST_NODE_NAME", reason),
-            "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
-        }
-    ]
+    reason = "After the final save, until the node goes: a new Pod would start on the same node."
+    env: list[Value] = [_plain("OUTLAST_STAY_UNTIL_SHUTDOWN", "1", reason)]
     if resolved.tier is Tier.FLEX_START:
         seconds = str(int(resolved.workload.max_run.total_seconds()))
         reason = "Counted from the boot of the node if its annotation cannot be read."
         env.append(_plain("OUTLAST_MAX_RUN_SECONDS", seconds, reason))
     return env
+
+
+def field_variable(name: str, path: str, reason: str = "") -> Value:
+    """A variable with the value of a field of the Pod."""
+    return {"name": Commented(name, reason), "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
 def _plain(name: str, value: str, reason: str = "") -> Value:

@@ -1,6 +1,7 @@
 """The rules of `outlast lint`, one file each. `api.py` explains how to add one."""
 
 from outlast.manifests.lint.engine.rule import Rule
+from outlast.manifests.rules.accepted_but_wrong import accepted_but_wrong
 from outlast.manifests.rules.broken_queue_chain import broken_queue_chain
 from outlast.manifests.rules.budget_blocks_drain import budget_blocks_drain
 from outlast.manifests.rules.budget_on_job import budget_on_job
@@ -25,6 +26,7 @@ from outlast.manifests.rules.fuse_without_annotation import fuse_without_annotat
 from outlast.manifests.rules.gpu_without_limit import gpu_without_limit
 from outlast.manifests.rules.grace_beyond_window import grace_beyond_window
 from outlast.manifests.rules.indexed_without_completions import indexed_without_completions
+from outlast.manifests.rules.invalid_object import invalid_object
 from outlast.manifests.rules.invalid_toleration import invalid_toleration
 from outlast.manifests.rules.invalid_yaml import invalid_yaml
 from outlast.manifests.rules.jobset_counts_evictions import jobset_counts_evictions
@@ -34,25 +36,31 @@ from outlast.manifests.rules.launcher_outlives_grace import launcher_outlives_gr
 from outlast.manifests.rules.launcher_restarts import launcher_restarts
 from outlast.manifests.rules.launcher_without_exec import launcher_without_exec
 from outlast.manifests.rules.misspelled_gke_label import misspelled_gke_label
+from outlast.manifests.rules.misspelled_resource import misspelled_resource
+from outlast.manifests.rules.negative_jobset_priority import negative_jobset_priority
 from outlast.manifests.rules.no_durable_store import no_durable_store
 from outlast.manifests.rules.no_failure_policy import no_failure_policy
 from outlast.manifests.rules.no_grace import no_grace
 from outlast.manifests.rules.no_pending_alert import no_pending_alert
 from outlast.manifests.rules.no_such_pool import no_such_pool
 from outlast.manifests.rules.no_time_for_flush import no_time_for_flush
+from outlast.manifests.rules.old_provisioning_annotation import old_provisioning_annotation
 from outlast.manifests.rules.pod_alert_on_kueue import pod_alert_on_kueue
 from outlast.manifests.rules.priority_too_low import priority_too_low
 from outlast.manifests.rules.queue_in_other_namespace import queue_in_other_namespace
 from outlast.manifests.rules.removed_api import removed_api
+from outlast.manifests.rules.removed_kueue_field import removed_kueue_field
 from outlast.manifests.rules.schema_error import schema_error
 from outlast.manifests.rules.selector_with_class import selector_with_class
 from outlast.manifests.rules.serving_without_budget import serving_without_budget
 from outlast.manifests.rules.shadowed_failure_rule import shadowed_failure_rule
 from outlast.manifests.rules.shared_rwo_claim import shared_rwo_claim
 from outlast.manifests.rules.shell_as_pid_1 import shell_as_pid_1
+from outlast.manifests.rules.single_replica_on_spot import single_replica_on_spot
 from outlast.manifests.rules.slow_pre_stop import slow_pre_stop
 from outlast.manifests.rules.spot_only_preferred import spot_only_preferred
 from outlast.manifests.rules.spot_toleration_on_flex import spot_toleration_on_flex
+from outlast.manifests.rules.template_in_other_namespace import template_in_other_namespace
 from outlast.manifests.rules.tolerated_not_selected import tolerated_not_selected
 from outlast.manifests.rules.tolerates_everything import tolerates_everything
 from outlast.manifests.rules.unknown_field import unknown_field
@@ -89,6 +97,9 @@ ALL_RULES: tuple[Rule, ...] = (
     broken_queue_chain,
     queue_in_other_namespace,
     deadline_while_queued,
+    template_in_other_namespace,
+    removed_kueue_field,
+    old_provisioning_annotation,
     checkpoint_not_on_volume,
     checkpoint_on_node,
     no_durable_store,
@@ -107,6 +118,8 @@ ALL_RULES: tuple[Rule, ...] = (
     priority_too_low,
     spot_only_preferred,
     empty_affinity_term,
+    negative_jobset_priority,
+    misspelled_resource,
     unknown_field,
     excess_parallelism,
     exceeds_pool_maximum,
@@ -116,6 +129,7 @@ ALL_RULES: tuple[Rule, ...] = (
     serving_without_budget,
     exceeds_run_duration,
     budget_blocks_drain,
+    single_replica_on_spot,
     invalid_yaml,
     duplicate_key,
     schema_error,
@@ -123,4 +137,6 @@ ALL_RULES: tuple[Rule, ...] = (
     unused_ignore,
     removed_api,
     indexed_without_completions,
+    invalid_object,
+    accepted_but_wrong,
 )

@@ -37,9 +37,12 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
 - `launchers_in(container)` are torchrun and `accelerate launch`, in the command or in a script.
   `ending_by_disruptions` and `ending_by_code` say what ends a Job, `failures_allowed` how many of
   these failures its JobSet survives.
+- `is_placeholder(text)` is true for text that is filled in later, `is_test_data(source)` for files
+  that only tests read, and `share_folder(one, other)` for objects of one project.
 - `pods_at_once(pod)` is how many Pods run at the same time, `pods_selected(...)` the Pods of
   a budget or Service, `loss_of(volume, ...)` why a volume is lost with the node, and `meant_key`
   and `meant_value` correct misspelled GKE labels.
+- `view.fault(..., is_minor=True)` reports a fault as information where it matters less.
 - A message states the fact with its value; the hint says what to do. Quote values with `!r`,
   because they come from the user.
 - `view.fix(title, Put(path, value), is_safe=...)` describes a change of the object. Editing the
@@ -118,6 +121,7 @@ from outlast.manifests.lint.kubernetes.kueue import (
     queued_objects,
 )
 from outlast.manifests.lint.kubernetes.launchers import ContainerLauncher, launchers_in
+from outlast.manifests.lint.kubernetes.placeholders import is_placeholder, is_test_data
 from outlast.manifests.lint.kubernetes.placement import (
     BUILT_IN_CLASSES,
     TIER_KEYS,
@@ -136,9 +140,10 @@ from outlast.manifests.lint.kubernetes.review import (
     LoadedFile,
     Review,
     pods_selected,
+    share_folder,
     share_namespace,
 )
-from outlast.manifests.lint.kubernetes.schemas import SchemaError, SchemaProblem
+from outlast.manifests.lint.kubernetes.schemas import SchemaError, SchemaProblem, dotted
 from outlast.manifests.lint.kubernetes.script import (
     ShellCall,
     ShellScript,
@@ -159,6 +164,7 @@ from outlast.manifests.lint.kubernetes.vocabulary import (
 )
 from outlast.manifests.lint.pools.model import NodePool, NodeTier
 from outlast.manifests.lint.scheduling import HARD_EFFECTS, Requirement, Taint, Term
+from outlast.manifests.lint.validation.objects import refusals
 from outlast.manifests.lint.view import Fault, Fix, KubernetesObject, ObjectView
 from outlast.yamltext.editing import Append, Change, Put, Remove, Rename
 from outlast.yamltext.nodes import Map, Path, get
@@ -226,6 +232,7 @@ __all__ = [
     "Volume",
     "alert_texts",
     "built_in",
+    "dotted",
     "ending_by_code",
     "ending_by_disruptions",
     "failure_rules_of",
@@ -239,6 +246,8 @@ __all__ = [
     "ignoring_code",
     "interrupted_code_of",
     "is_on_no_node",
+    "is_placeholder",
+    "is_test_data",
     "jobset_rules",
     "kueue_objects",
     "kueue_references",
@@ -256,9 +265,11 @@ __all__ = [
     "queue_label_at",
     "queue_of",
     "queued_objects",
+    "refusals",
     "replicated_job_name",
     "review_rule",
     "script_in",
+    "share_folder",
     "share_namespace",
     "sleep_seconds",
     "tolerated_tier",

@@ -24,6 +24,7 @@ from outlast.manifests.rules.api import (
     object_rule,
     queue_label_at,
     queue_of,
+    share_folder,
     share_namespace,
 )
 
@@ -54,7 +55,9 @@ def _missing(
     defined = kueue_objects(review, kind)
     if any(one.name == name for one in defined):
         return
-    reachable = [one for one in defined if share_namespace(one, manifest)]
+    reachable = [
+        one for one in defined if share_namespace(one, manifest) and share_folder(one, manifest)
+    ]
     near = get_close_matches(name[:80], _alike(name, reachable), n=1, cutoff=0.8)
     beside = sorted({one.name for one in reachable if one.source is manifest.source})
     if not near and not beside:
@@ -109,6 +112,8 @@ def _cluster_queues(
     for local in kueue_objects(review, "LocalQueue"):
         if local.name != queue or not share_namespace(local, manifest):
             continue
+        if not share_folder(local, manifest):
+            return []
         name = local.text("spec", "clusterQueue")
         named = [one for one in kueue_objects(review, "ClusterQueue") if one.name == name]
         if not named or not all(one.listed("spec", "resourceGroups") for one in named):
@@ -129,7 +134,7 @@ def _covered(cluster: KubernetesObject) -> set[object]:
 def _closed(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     # Without a LocalQueue, it may exist only to lend its quota to others.
     is_used = any(
-        one.text("spec", "clusterQueue") == manifest.name
+        one.text("spec", "clusterQueue") == manifest.name and share_folder(one, manifest)
         for one in kueue_objects(review, "LocalQueue")
     )
     if is_used and manifest.get("spec", "namespaceSelector") is None and not manifest.is_base:
@@ -145,7 +150,9 @@ def _not_admitted(manifest: KubernetesObject, review: Review) -> Iterator[Fault]
     name = manifest.text("spec", "clusterQueue")
     selector = ("spec", "namespaceSelector", "matchLabels", _NAMESPACE_LABEL)
     chosen = [
-        one.text(*selector) for one in kueue_objects(review, "ClusterQueue") if one.name == name
+        one.text(*selector) if share_folder(one, manifest) else None
+        for one in kueue_objects(review, "ClusterQueue")
+        if one.name == name
     ]
     if (
         chosen

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from outlast.manifests.rules.api import (
     GPU,
+    POOL_LABEL,
     Evidence,
     Fault,
     NodePool,
@@ -47,12 +48,15 @@ def exceeds_pool_maximum(pod: Pod, review: Review) -> Iterator[Fault]:
 
 
 def _knows_pools(pod: Pod, review: Review) -> bool:
-    """Whether all pools that the Pod can run on are known."""
-    aim = review.placement(pod)
-    # A ComputeClass creates pools of its own.
-    return review.capacity.is_complete or (
-        aim.is_pinned and aim.by in (Evidence.LABELS, Evidence.POOLS)
-    )
+    """Whether all pools that the Pod can run on are known: all of a cluster, or the one it names.
+
+    A script or module may create only some of the pools with a label.
+    """
+    if review.placement(pod).by is Evidence.CLASS:
+        # A ComputeClass creates pools of its own.
+        return False
+    asked = {requirement.key for term in pod.demand.alternatives for requirement in term}
+    return review.capacity.is_complete or POOL_LABEL in asked
 
 
 def _room(pool: NodePool, gpus: int) -> int | None:

@@ -1,8 +1,8 @@
 """A Job may run longer than its flex-start node and has nothing to resume from.
 
-Why: a flex-start node is deleted at the end of its maximum run duration, after seven days at the
-latest. Work that takes longer is killed, and without durable storage it starts over on the next
-node, where it is killed again.
+Why: a flex-start node, or a node of queued provisioning (DWS), is deleted at the end of its maximum
+run duration, after seven days at the latest. Work that takes longer is killed, and without durable
+storage it starts over on the next node, where it is killed again.
 Instead: save to an object store and resume from it (OUTLAST_RUN_URL), or set a deadline and a run
 duration that fit the work.
 """
@@ -53,9 +53,11 @@ def _deadline(pod: Pod) -> tuple[ObjectView, Path, int | None]:
 
 def _run_seconds(pod: Pod, review: Review) -> float:
     """The requested run duration, else that of the pool, else the longest allowed."""
+    request = review.find("ProvisioningRequest", pod.provisioning_request or "", near=pod.manifest)
     for text in (
         pod.text("spec", "nodeSelector", _DURATION_LABEL),
         pod.manifest.annotations.get(_DURATION_ANNOTATION),
+        request.text("spec", "parameters", "maxRunDurationSeconds") if request else None,
     ):
         if text is not None and text.isascii() and text.isdecimal() and len(text) < 10:
             return min(int(text), RUN_SECONDS_MAX)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from outlast.manifests.rules.api import (
     GRACE_SECONDS_DEFAULT,
+    Evidence,
     Fault,
     Pod,
     Put,
@@ -19,10 +20,13 @@ from outlast.manifests.rules.api import (
     pod_rule,
 )
 
+_SERVERS = ("Deployment", "ReplicaSet", "ReplicationController", "Rollout", "Service")
+
 
 @pod_rule("OL101", Severity.WARNING)
 def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
-    if not review.placement(pod).includes_spot or pod.owner_kind == "DaemonSet":
+    placement = review.placement(pod)
+    if not placement.includes_spot or pod.owner_kind == "DaemonSet":
         return
     if pod.get("spec", "terminationGracePeriodSeconds") is not None:
         return
@@ -36,4 +40,6 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
         fix=pod.fix(f"Set the grace period to {window} s", Put(at, window), is_safe=False)
         if window
         else None,
+        # A server keeps no state: the next replica answers. A preference alone may never take hold.
+        is_minor=pod.owner_kind in _SERVERS or placement.by is Evidence.PREFERENCE,
     )

@@ -68,7 +68,10 @@ _REMOVED: dict[tuple[str, str], _Removed] = {
     ("scheduling.k8s.io/v1beta1", "PriorityClass"): _Removed(22, "scheduling.k8s.io/v1", True),
     **_each("storage.k8s.io/v1beta1", _STORAGE, _Removed(22, "storage.k8s.io/v1", True)),
     ("batch/v2alpha1", "CronJob"): _Removed(21, "batch/v1"),
+    ("batch/v2alpha1", "Job"): _Removed(21, "batch/v1"),
     ("batch/v1beta1", "CronJob"): _Removed(25, "batch/v1", True),
+    ("batch/v1beta1", "Job"): _Removed(25, "batch/v1", True),
+    ("extensions/v1beta1", "Job"): _Removed(16, "batch/v1"),
     ("discovery.k8s.io/v1beta1", "EndpointSlice"): _Removed(25, "discovery.k8s.io/v1"),
     ("events.k8s.io/v1beta1", "Event"): _Removed(25, "events.k8s.io/v1"),
     ("autoscaling/v2beta1", "HorizontalPodAutoscaler"): _Removed(25, "autoscaling/v2"),
@@ -94,11 +97,45 @@ _REMOVED: dict[tuple[str, str], _Removed] = {
     ),
 }
 
+# Where kinds of Kubernetes are today, for a version that never had them.
+_TODAY: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_APPS, ("apps/v1",)),
+    **dict.fromkeys(_RBAC, ("rbac.authorization.k8s.io/v1",)),
+    **dict.fromkeys(("CronJob", "Job"), ("batch/v1",)),
+    **dict.fromkeys(
+        (
+            "ConfigMap",
+            "Namespace",
+            "PersistentVolume",
+            "PersistentVolumeClaim",
+            "Pod",
+            "PodTemplate",
+            "Secret",
+            "Service",
+            "ServiceAccount",
+        ),
+        ("v1",),
+    ),
+    "HorizontalPodAutoscaler": ("autoscaling/v2", "autoscaling/v1"),
+    "Ingress": ("networking.k8s.io/v1",),
+    "NetworkPolicy": ("networking.k8s.io/v1",),
+    "PodDisruptionBudget": ("policy/v1",),
+    "PriorityClass": ("scheduling.k8s.io/v1",),
+    "StorageClass": ("storage.k8s.io/v1",),
+}
+# Other groups have kinds of the same name.
+_OWN_GROUPS = frozenset(
+    ("", "extensions", *(one.partition("/")[0] for all_ in _TODAY.values() for one in all_))
+)
+
 
 @object_rule("OL906", Severity.ERROR, on_patches=True)
 def removed_api(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     removed = _REMOVED.get((manifest.api_version, manifest.kind))
-    if removed is None or review.kubernetes_minor < removed.minor:
+    if removed is None:
+        yield from _never_there(manifest)
+        return
+    if review.kubernetes_minor < removed.minor:
         return
     hint = f"Use {removed.now}." if removed.now else "It has no replacement; remove the object."
     yield manifest.fault(
@@ -112,3 +149,18 @@ def removed_api(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
         if removed.is_alike
         else None,
     )
+
+
+def _never_there(manifest: KubernetesObject) -> Iterator[Fault]:
+    today = _TODAY.get(manifest.kind)
+    if today is None or not manifest.api_version or manifest.api_version in today:
+        return
+    if manifest.group in _OWN_GROUPS:
+        yield manifest.fault(
+            f"Kubernetes has no {manifest.kind} in {manifest.api_version}.",
+            at=("apiVersion",),
+            hint=f"Use {today[0]}.",
+            fix=manifest.fix(
+                f"Change it to {today[0]}", Put(("apiVersion",), today[0]), is_safe=False
+            ),
+        )

@@ -7,22 +7,52 @@ Instead: use a version tag or, better, a digest: image@sha256:...
 
 from collections.abc import Iterator
 
-from outlast.manifests.rules.api import Fault, Pod, Review, Severity, pod_rule
+from outlast.manifests.rules.api import (
+    Fault,
+    NodeTier,
+    Pod,
+    Review,
+    Severity,
+    is_placeholder,
+    is_test_data,
+    pod_rule,
+)
 
-# Placeholders that are filled in before the manifest is applied.
-_PLACEHOLDER_SIGNS = ("$", "<", "{", "ko://")
+_NOT_NAMES = ("auto",)
+# Images that are often used by one word, which is also the name of the object.
+_OFFICIAL = frozenset(
+    "alpine bash busybox debian fedora golang httpd mariadb memcached mongo mysql nginx node "
+    "postgres python rabbitmq redis ubuntu wordpress".split()
+)
 
 
 @pod_rule("OL904", Severity.WARNING, on_patches=True)
 def untagged_image(pod: Pod, review: Review) -> Iterator[Fault]:
+    if is_test_data(pod.manifest.source):
+        return
+    tiers = review.placement(pod).tiers
     for container in pod.all_containers:
         image = container.image
-        if not image or any(sign in image for sign in _PLACEHOLDER_SIGNS) or "@" in image:
+        if not image or is_placeholder(image) or "@" in image or image in _NOT_NAMES:
             continue
         name, colon, tag = image.rpartition(":")
         if not colon or "/" in tag:
             name, tag = image, ""
         if tag not in ("", "latest") or name in review.kustomized_images:
             continue
+        if not tag and _is_built_by_a_tool(image, pod):
+            continue
         problem = "has the tag latest" if tag else "has no tag, which means latest"
-        yield container.fault(f"The image {image!r} {problem}.", at=("image",))
+        yield container.fault(
+            f"The image {image!r} {problem}.",
+            at=("image",),
+            # A node that can be lost makes it certain that the image is pulled again.
+            is_minor=not tiers & {NodeTier.SPOT, NodeTier.FLEX_START},
+        )
+
+
+def _is_built_by_a_tool(image: str, pod: Pod) -> bool:
+    """Whether a tool such as Skaffold puts the image that it builds in the place of this name."""
+    if "/" in image or image in _OFFICIAL:
+        return False
+    return pod.manifest.is_base or (pod.manifest.overlay is not None and image == pod.manifest.name)

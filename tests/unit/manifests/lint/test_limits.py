@@ -61,7 +61,10 @@ def test_a_script_counts_nodes_for_each_zone(flags: str, at_most: int | None) ->
 def test_terraform_counts_nodes_for_each_zone(body: str, at_most: int) -> None:
     text = f'resource "google_container_node_pool" "a" {{\n {body}\n}}\n'
 
-    assert only(read_terraform([SourceText(name="a.tf", text=text)])).nodes_at_most == at_most
+    assert (
+        only(joined(read_terraform([SourceText(name="a.tf", text=text)]).values())).nodes_at_most
+        == at_most
+    )
 
 
 @pytest.mark.parametrize(

@@ -213,3 +213,12 @@ def test_a_pool_of_an_unknown_tier_leaves_it_open() -> None:
         placement({"nodeSelector": {"pool": "cheap"}}, ClusterCapacity(pools=(unknown,)))
         == Placement()
     )
+
+
+def test_a_pod_that_waits_for_queued_provisioning_has_a_lease() -> None:
+    found = placement({}, is_provisioned=True)
+
+    assert found.is_only(NodeTier.FLEX_START)
+    assert (found.by, found.is_pinned) == (Evidence.REQUEST, True)
+    # A label is stronger evidence.
+    assert placement(selecting(gke_spot="true"), is_provisioned=True).is_only(NodeTier.SPOT)

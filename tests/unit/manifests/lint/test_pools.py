@@ -25,7 +25,7 @@ def script(text: str) -> ClusterCapacity:
 
 
 def terraform(*texts: str) -> ClusterCapacity:
-    return read_terraform(SourceText(name="main.tf", text=text) for text in texts)
+    return joined(read_terraform(SourceText(name="main.tf", text=text) for text in texts).values())
 
 
 def exported(text: str) -> ClusterCapacity:

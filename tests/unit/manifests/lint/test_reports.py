@@ -112,13 +112,32 @@ def test_sarif_points_into_the_file(found: LintReport) -> None:
     rule = run["tool"]["driver"]["rules"][result["ruleIndex"]]
     assert (result["ruleId"], rule["id"], result["level"]) == ("OL904", "OL904", "warning")
     location = result["locations"][0]["physicalLocation"]
-    assert location["artifactLocation"]["uri"] == "a.yaml"
+    assert location["artifactLocation"] == {"uri": "a.yaml", "uriBaseId": "SRCROOT"}
+    assert list(run["originalUriBaseIds"]) == ["SRCROOT"]
     assert location["region"] == {
         "startLine": 13,
         "startColumn": 18,
         "endLine": 13,
         "endColumn": 42,
     }
+
+
+def test_sarif_contains_the_fix_as_replacements() -> None:
+    text = SPOT_JOB.replace(
+        "      restartPolicy", "      terminationGracePeriod: 9\n      restartPolicy"
+    )
+    found = report(text, options=LintOptions(select=("OL601",)))
+    (run,) = json.loads(write_report(found, ReportFormat.SARIF))["runs"]
+
+    (fix,) = run["results"][0]["fixes"]
+    (change,) = fix["artifactChanges"]
+    (replacement,) = change["replacements"]
+    assert change["artifactLocation"]["uri"] == "a.yaml"
+    assert fix["properties"] == {"safe": False}
+    assert replacement["insertedContent"] == {"text": "terminationGracePeriodSeconds"}
+    line = text.splitlines()[replacement["deletedRegion"]["startLine"] - 1]
+    region = replacement["deletedRegion"]
+    assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "terminationGracePeriod"
 
 
 def test_a_fingerprint_stays_when_lines_move(found: LintReport) -> None:

@@ -52,7 +52,7 @@ def window(capacity: ClusterCapacity) -> int | None:
 
 def terraform(config: str) -> ClusterCapacity:
     text = f'resource "google_container_node_pool" "a" {{\n node_config {{\n{config}\n }}\n}}'
-    return read_terraform([SourceText(name="main.tf", text=text)])
+    return joined(read_terraform([SourceText(name="main.tf", text=text)]).values())
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ def test_a_daemon_set_that_tolerates_everything_is_fine() -> None:
     text = manifest(
         "apps/v1",
         "DaemonSet",
-        "spec:\n  selector: {}\n  template:\n    spec:\n"
+        "spec:\n  selector: {matchLabels: {a: b}}\n  template:\n"
+        "    metadata: {labels: {a: b}}\n    spec:\n"
         "      tolerations:\n      - {operator: Exists}\n"
         "      - {key: cloud.google.com/gke-spot, operator: Exists}\n"
         "      containers:\n      - {name: a, image: 'x:1'}\n",

@@ -25,6 +25,8 @@ BYTES_MAX = 32 * 1024**2
 MANIFEST_ENDINGS = (".yaml", ".yml", ".json")
 SCRIPT_ENDINGS = (".sh", ".bash")
 TERRAFORM_ENDINGS = (".tf",)
+TEMPLATE_ENDINGS = (".tftpl",)
+JSONNET_ENDINGS = (".jsonnet", ".libsonnet")
 
 _SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "venv"))
 _MANIFEST_WORDS = (b"kind", b"nodePools", b"machineType")
@@ -135,7 +137,13 @@ def _candidates(given: str) -> Iterator[InputFile]:
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    endings = (*MANIFEST_ENDINGS, *SCRIPT_ENDINGS, *TERRAFORM_ENDINGS)
+    endings = (
+        *MANIFEST_ENDINGS,
+        *SCRIPT_ENDINGS,
+        *TERRAFORM_ENDINGS,
+        *TEMPLATE_ENDINGS,
+        *JSONNET_ENDINGS,
+    )
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(n for n in folders if n[0] != "." and n not in _SKIPPED_FOLDERS)
         for name in sorted(name for name in names if name[0] != "."):

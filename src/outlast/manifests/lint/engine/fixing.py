@@ -46,7 +46,7 @@ def _revisions(
         fault = finding.fault
         if fault.fix is None or fault.view is None or not (fault.fix.is_safe or unsafe):
             continue
-        revision = plan_revision(file.source, fault.view.manifest.data, fault.fix.changes)
+        revision = plan_revision(file.source, fault.view.manifest.written.data, fault.fix.changes)
         if revision is not None:
             yield revision
 

@@ -1,6 +1,7 @@
 """Turn the bytes of a file into objects and node pools, or into what is wrong with the text.
 
-Templates that only become YAML when a tool fills them in (Helm, Jinja) are skipped with a notice.
+Templates that only become YAML when a tool fills them in (Helm, Jinja, Terraform) are skipped with
+a notice.
 """
 
 import re
@@ -9,13 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from outlast.manifests.lint.engine.charts import chart_of
 from outlast.manifests.lint.engine.files import (
+    JSONNET_ENDINGS,
     SCRIPT_ENDINGS,
     TERRAFORM_ENDINGS,
     InputFile,
     is_kustomization,
 )
 from outlast.manifests.lint.kubernetes.review import FileFormat, LoadedFile
+from outlast.manifests.lint.pools.connector import CONFIG_CONNECTOR, read_config_connector
 from outlast.manifests.lint.pools.exports import is_workload, read_export, read_nodes, read_workload
 from outlast.manifests.lint.pools.model import ClusterCapacity, joined
 from outlast.manifests.lint.view import KubernetesObject
@@ -42,11 +46,18 @@ def load(found: InputFile) -> LoadedFile:
 
         return LoadedFile(source=source, format=FileFormat.SCRIPT, capacity=read_script(source))
     if found.path is not None and found.path.suffix in TERRAFORM_ENDINGS:
-        return LoadedFile(source=source, format=FileFormat.TERRAFORM)
-    if _is_helm(source):
+        return _terraform(source)
+    if found.path is not None and found.path.suffix in JSONNET_ENDINGS:
         return LoadedFile(
-            source=source, notice=f"{source.name}: skipped, because it is a Helm template."
+            source=source,
+            notice=f"{source.name}: skipped, because it is Jsonnet. Lint the output of "
+            "`jsonnet -y` instead.",
         )
+    if _is_helm(source):
+        chart = chart_of(source.path)
+        # A chart is rendered as a whole, and has one notice.
+        notice = f"{source.name}: skipped, because it is a Helm template." if not chart else None
+        return LoadedFile(source=source, format=FileFormat.HELM, notice=notice)
     reading = read(source.text)
     broken = [one for one in reading.broken if not _is_template_at(source, one)]
     file = _sorted_out(source, reading)
@@ -54,6 +65,24 @@ def load(found: InputFile) -> LoadedFile:
         return file
     notice = f"{source.name}: skipped a document that is a YAML template."
     return replace(file, broken=tuple(broken), notice=notice)
+
+
+def _terraform(source: SourceText) -> LoadedFile:
+    if "kubernetes_" not in source.text:
+        return LoadedFile(source=source, format=FileFormat.TERRAFORM)
+    from outlast.manifests.lint.adapted import terraform_objects
+
+    manifests = tuple(terraform_objects(source))
+    return LoadedFile(source=source, format=FileFormat.TERRAFORM, manifests=manifests)
+
+
+def _object(source: SourceText, item: Map) -> KubernetesObject:
+    if str(item.get("apiVersion")).startswith("argoproj.io/"):
+        from outlast.manifests.lint.adapted import workflow
+
+        if (found := workflow(source, item)) is not None:
+            return found
+    return KubernetesObject(source, item, is_patch=_PATCH_MARK in item)
 
 
 def with_patches(files: Iterable[LoadedFile], neighbors: Iterable[LoadedFile]) -> list[LoadedFile]:
@@ -76,12 +105,14 @@ def _marked(file: LoadedFile, bases: set[Path], patches: set[Path]) -> LoadedFil
     path = file.source.path
     if path is None:
         return file
-    real = path.resolve()
+    real = path.resolve() if bases or patches else path
     is_patch = real in patches or bool(_PATCH_NAME.search("/".join(path.parts[-2:])))
     if not is_patch and real not in bases:
         return file
     marked = (
         KubernetesObject(one.source, one.data, is_patch=is_patch or one.is_patch, is_base=True)
+        if one.has_schema
+        else one
         for one in file.manifests
     )
     return replace(file, manifests=tuple(marked))
@@ -96,12 +127,8 @@ def _is_script(source: SourceText) -> bool:
 def _is_helm(source: SourceText) -> bool:
     if "{{" not in source.text:
         return False
-    if source.path is not None and "templates" in source.path.parts:
-        chart = source.path.absolute().parent
-        while chart.name != "templates" and chart != chart.parent:
-            chart = chart.parent
-        if (chart.parent / "Chart.yaml").is_file():
-            return True
+    if chart_of(source.path) is not None:
+        return True
     lines = (line for line in source.text.splitlines() if not line.lstrip().startswith("#"))
     return any("{{" in line and _HELM.search(line) for line in lines)
 
@@ -110,7 +137,8 @@ def _is_template_at(source: SourceText, broken: BrokenDocument) -> bool:
     """Whether a placeholder on this line or the one before made the YAML invalid."""
     line, _ = source.position(broken.offset)
     near = [source.line_text(number) for number in (line - 1, line) if number >= 1]
-    return any("{{" in text or "{%" in text for text in near)
+    signs = ("{{", "{%", "%{", "${") if ".tftpl" in source.name else ("{{", "{%")
+    return any(sign in text for text in near for sign in signs)
 
 
 def _sorted_out(source: SourceText, reading: YamlContent) -> LoadedFile:
@@ -125,7 +153,9 @@ def _sorted_out(source: SourceText, reading: YamlContent) -> LoadedFile:
             elif isinstance(item, Map) and _is_kustomization(source, item):
                 kustomization = item
             elif _is_object(item):
-                manifests.append(KubernetesObject(source, item, is_patch=_PATCH_MARK in item))
+                manifests.append(_object(source, item))
+                if str(item.get("apiVersion")).startswith(CONFIG_CONNECTOR):
+                    capacities.append(read_config_connector(source, item))
             elif is_workload(item):
                 capacity, notice = read_workload(source, item)
                 capacities.append(capacity)

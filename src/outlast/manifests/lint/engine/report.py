@@ -1,11 +1,11 @@
 """The result of a lint: findings, with their rule, severity and position."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from outlast._redact import redact
+from outlast._redact import redact_all
 from outlast.manifests.lint.engine.rule import Rule, Severity
 from outlast.manifests.lint.view import Fault
 
@@ -90,7 +90,10 @@ class LintReport:
         return {severity.word: counts[severity] for severity in sorted(Severity, reverse=True)}
 
 
-def finding_of(rule: Rule, fault: Fault, severity: Severity) -> Finding:
+def finding_of(
+    rule: Rule, fault: Fault, severity: Severity, *, secrets: Collection[str]
+) -> Finding:
+    """The finding of a fault. `secrets` are masked in its texts, and what looks like one."""
     source = fault.place.source
     line, column = source.position(fault.place.start)
     end_line, end_column = source.position(max(fault.place.start, fault.place.end))
@@ -98,8 +101,9 @@ def finding_of(rule: Rule, fault: Fault, severity: Severity) -> Finding:
         code=rule.code,
         name=rule.name,
         severity=severity,
-        message=redact(fault.message),
-        hint=redact(fault.hint or rule.manual.instead),
+        message=redact_all(fault.message, secrets),
+        # The manual contains nothing of the user's.
+        hint=redact_all(fault.hint, secrets) if fault.hint else rule.manual.instead,
         why=rule.manual.why,
         file=source.name,
         line=line,

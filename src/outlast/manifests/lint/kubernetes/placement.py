@@ -79,6 +79,7 @@ class Evidence(StrEnum):
     POOLS = "node pools"
     PREFERENCE = "preferred affinity"
     TOLERATION = "toleration"
+    REQUEST = "provisioning request"
     CLUSTER = "cluster"
     NOTHING = "nothing"
 
@@ -110,10 +111,12 @@ def find_placement(
     classes: Mapping[str, frozenset[NodeTier]] | None = None,
     *,
     default_class: str | None = None,
+    is_provisioned: bool = False,
 ) -> Placement:
     """Where a Pod may run. `classes` are the tiers of known ComputeClasses, by name.
 
-    `default_class` is the class of its namespace, for a Pod that names none.
+    `default_class` is the class of its namespace, for a Pod that names none. `is_provisioned`: it
+    waits for the nodes of a request for queued provisioning.
     """
     named = _class_tiers(demand, {**BUILT_IN_CLASSES, **(classes or {})}, default_class)
     by_label = _tiers_by_label(demand.alternatives)
@@ -121,6 +124,9 @@ def find_placement(
         return Placement(tiers=named, by=Evidence.CLASS, is_pinned=bool(named))
     if by_label is not None:
         return Placement(tiers=by_label, by=Evidence.LABELS, is_pinned=True)
+    if is_provisioned:
+        tiers = frozenset({NodeTier.FLEX_START})
+        return Placement(tiers=tiers, by=Evidence.REQUEST, is_pinned=True)
     return (
         _by_pools(demand, capacity.pools)
         or _by_preference(demand, capacity.pools)
@@ -218,6 +224,9 @@ def _by_pools(demand: NodeDemand, pools: Iterable[NodePool]) -> Placement | None
 def _by_preference(demand: NodeDemand, pools: Iterable[NodePool]) -> Placement | None:
     """A preference for Spot: it may run there, or elsewhere."""
     for term in demand.preferred:
+        # To prefer other nodes than some is no wish for Spot.
+        if not any(requirement.operator in ("In", "Exists") for requirement in term):
+            continue
         tiers = _tiers_by_label([term])
         if tiers is None and term:
             found = [p for p in pools if all(r.accepts(p.node_labels) for r in term)]

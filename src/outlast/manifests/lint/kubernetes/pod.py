@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from outlast.manifests.conventions import GPU
+from outlast.manifests.conventions import (
+    CLASS_ANNOTATIONS,
+    CONSUME_ANNOTATIONS,
+    GPU,
+    QUEUED_CLASS,
+)
 from outlast.manifests.lint.kubernetes.templates import SLOTS, TemplateSlot, expand
 from outlast.manifests.lint.scheduling import NodeDemand, Toleration, node_demand
 from outlast.manifests.lint.view import KubernetesObject, ObjectView
@@ -171,6 +176,14 @@ class Pod(ObjectView):
     @property
     def annotations(self) -> dict[str, str]:
         return self.strings("metadata", "annotations")
+
+    @property
+    def provisioning_request(self) -> str | None:
+        """The request for queued provisioning whose nodes it waits for."""
+        given = self.annotations
+        classes = {given[key] for key in CLASS_ANNOTATIONS if key in given}
+        names = [given[key] for key in CONSUME_ANNOTATIONS if key in given]
+        return names[0] if names and classes <= {QUEUED_CLASS} else None
 
     @property
     def grace_seconds(self) -> int | None:

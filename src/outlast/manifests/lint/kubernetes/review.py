@@ -4,12 +4,14 @@ Rules use it to look at other objects. It knows nothing about objects that no fi
 exist in the cluster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
+from outlast.manifests.lint.kubernetes.placeholders import is_placeholder
 from outlast.manifests.lint.kubernetes.placement import (
     Placement,
     class_window,
@@ -34,6 +36,7 @@ class FileFormat(StrEnum):
     MANIFEST = "manifest"
     SCRIPT = "script"
     TERRAFORM = "terraform"
+    HELM = "helm"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,19 +61,40 @@ class LoadedFile:
 
 
 class Review:
-    """Everything that one lint looks at. `extra` is capacity known from outside the files."""
+    """Objects that are linted together, and what is known about their cluster.
+
+    `subjects` are the objects to report on; the other `manifests` are only looked up. By default,
+    these are all objects of the files. `extra` is the capacity, by default that of the files.
+    """
 
     def __init__(
         self, files: Sequence[LoadedFile], *, schemas: Schemas, extra: ClusterCapacity | None = None
     ) -> None:
         self.files = tuple(files)
-        self.capacity = joined([*(file.capacity for file in files), extra or ClusterCapacity()])
+        self.manifests = tuple(manifest for file in files for manifest in file.manifests)
+        self.subjects = self.manifests
+        self.capacity = extra or joined(file.capacity for file in files)
         self._schemas = schemas
         # Keyed by identity: all of these live as long as the review.
         self._pods: dict[int, tuple[Pod, ...]] = {}
+        self._errors: dict[int, tuple[SchemaError, ...]] = {}
         self._placements: dict[int, Placement] = {}
         self._windows: dict[int, int] = {}
-        self._errors: dict[int, tuple[SchemaError, ...]] = {}
+
+    def part(
+        self,
+        subjects: Sequence[KubernetesObject],
+        *,
+        others: Iterable[KubernetesObject] = (),
+        capacity: ClusterCapacity,
+    ) -> "Review":
+        """A review of some of the objects, in a cluster of this capacity."""
+        part = Review((), schemas=self._schemas, extra=capacity)
+        part.files = self.files
+        part.subjects = tuple(subjects)
+        part.manifests = (*subjects, *others)
+        part._pods, part._errors = self._pods, self._errors
+        return part
 
     @property
     def kubernetes_minor(self) -> int:
@@ -80,11 +104,6 @@ class Review:
     @property
     def pools(self) -> tuple[NodePool, ...]:
         return self.capacity.pools
-
-    @cached_property
-    def manifests(self) -> tuple[KubernetesObject, ...]:
-        """Every object, including patches."""
-        return tuple(manifest for file in self.files for manifest in file.manifests)
 
     @cached_property
     def pods(self) -> tuple[Pod, ...]:
@@ -107,9 +126,10 @@ class Review:
 
     def pods_in(self, manifest: KubernetesObject) -> tuple[Pod, ...]:
         """The Pods and Pod templates in one object, which may be a patch."""
-        if id(manifest) not in self._pods:
-            self._pods[id(manifest)] = tuple(pods_of(manifest))
-        return self._pods[id(manifest)]
+        found = self._pods.get(id(manifest))
+        if found is None:
+            found = self._pods[id(manifest)] = tuple(pods_of(manifest))
+        return found
 
     def of_kind(self, kind: str, *, group: str | None = None) -> Iterator[KubernetesObject]:
         """The objects of a kind, without patches."""
@@ -125,24 +145,22 @@ class Review:
         An object without a namespace may be applied to any, so it matches all of them.
         """
         return next(
-            (
-                manifest
-                for manifest in self.of_kind(kind)
-                if manifest.name == name and share_namespace(manifest, near)
-            ),
+            (one for one in self._by_name.get((kind, name), ()) if share_namespace(one, near)),
             None,
         )
 
     def placement(self, pod: Pod) -> Placement:
         """Where a Pod may run."""
-        if id(pod) not in self._placements:
-            self._placements[id(pod)] = find_placement(
+        found = self._placements.get(id(pod))
+        if found is None:
+            found = self._placements[id(pod)] = find_placement(
                 pod.demand,
                 self.capacity,
                 self._class_tiers,
                 default_class=self._default_classes.get(pod.manifest.namespace or ""),
+                is_provisioned=pod.provisioning_request is not None,
             )
-        return self._placements[id(pod)]
+        return found
 
     def window_seconds(self, pod: Pod) -> int:
         """How long a Pod can run once its Spot node is reclaimed, regardless of its grace period.
@@ -156,7 +174,8 @@ class Review:
 
     def schema_errors(self, manifest: KubernetesObject) -> tuple[SchemaError, ...]:
         if id(manifest) not in self._errors:
-            self._errors[id(manifest)] = tuple(self._schemas.errors(manifest))
+            found = self._schemas.errors(manifest) if manifest.has_schema else ()
+            self._errors[id(manifest)] = tuple(found)
         return self._errors[id(manifest)]
 
     @cached_property
@@ -179,6 +198,14 @@ class Review:
         return found
 
     @cached_property
+    def _by_name(self) -> dict[tuple[str, str], list[KubernetesObject]]:
+        found: dict[tuple[str, str], list[KubernetesObject]] = {}
+        for kind, manifests in self._by_kind.items():
+            for manifest in manifests:
+                found.setdefault((kind, manifest.name), []).append(manifest)
+        return found
+
+    @cached_property
     def _class_tiers(self) -> dict[str, frozenset[NodeTier]]:
         pools = {pool.name: pool.tier for pool in self.pools if pool.tier is not None}
         return {one.name: _tiers_of_class(one, pools) for one in self.of_kind("ComputeClass")}
@@ -196,8 +223,42 @@ class Review:
         }
 
 
+def folder_of(source: SourceText) -> Path:
+    """The folder of a file, the working folder for standard input."""
+    return _folder(source.path)
+
+
+# By files, because a new path for the folder of each would have to be hashed again.
+@cache
+def _folder(file: Path | None) -> Path:
+    return _resolved(file.parent if file else Path())
+
+
+@cache
+def _resolved(folder: Path) -> Path:
+    return folder.resolve()
+
+
+def share_folder(one: KubernetesObject, other: KubernetesObject) -> bool:
+    """Whether two objects belong to one project: the same overlay or folder, or one below it."""
+    if one.overlay is not None and one.overlay == other.overlay:
+        return True
+    return one.source is other.source or _are_nested(one.source.path, other.source.path)
+
+
+@lru_cache(maxsize=100_000)
+def _are_nested(file: Path | None, other: Path | None) -> bool:
+    """Whether the folder of one file contains the other file."""
+    first, second = _folder(file), _folder(other)
+    return first.is_relative_to(second) or second.is_relative_to(first)
+
+
 def share_namespace(one: KubernetesObject, other: KubernetesObject) -> bool:
-    return one.namespace is None or other.namespace is None or one.namespace == other.namespace
+    """Whether both may be in one namespace; one that is missing or filled in later may be any."""
+    first, second = one.namespace, other.namespace
+    if first is None or second is None or first == second:
+        return True
+    return is_placeholder(first) or is_placeholder(second)
 
 
 def _tiers_of_class(
@@ -224,11 +285,20 @@ def _mappings(value: object) -> Iterator[dict[str, object]]:
 
 
 def pods_selected(
-    selector: Mapping[str, Any], by: KubernetesObject, review: Review
+    selector: Mapping[str, Any],
+    by: KubernetesObject,
+    review: Review,
+    *,
+    among: Container[int] | None = None,
 ) -> Iterator[Pod]:
-    """The Pods in the namespace of `by` that match its selector; an empty one matches all."""
+    """The Pods in the namespace of `by` that match its selector; an empty one matches all.
+
+    With `among`, only those whose identity is in it.
+    """
     requirements = list(_label_requirements(selector))
     for pod in _candidates(requirements, review):
+        if among is not None and id(pod) not in among:
+            continue
         labels = pod.cluster_labels
         if share_namespace(pod.manifest, by) and all(one.accepts(labels) for one in requirements):
             yield pod

@@ -26,8 +26,8 @@ _VERSION = re.compile(r"v?1\.(\d+)(?:[.-].*)?")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
 _POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
-# Placeholders of envsubst. `$(NAME)` is expanded by Kubernetes itself, in strings only.
-_PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]")
+# Placeholders of envsubst and of scripts. `$(NAME)` is expanded by Kubernetes, in strings only.
+_PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]|^<[^<>]+>$|^__\w+__$|^[A-Z]+(?:_[A-Z0-9]+)+$")
 # More errors in one object are not helpful.
 _ERRORS_MAX = 50
 
@@ -61,6 +61,7 @@ class Schemas:
         self._folder = folder
         self.version = f"1.{minor}"
         self._validators: dict[str, Any] = {}
+        self._local: dict[str, tuple[Any, list[str]]] = {}
 
     def errors(self, manifest: KubernetesObject) -> Iterator[SchemaError]:
         """The violations in an object."""
@@ -79,10 +80,13 @@ class Schemas:
     def _parts(self, manifest: KubernetesObject) -> Iterator[tuple[Path, Any]]:
         """The templates in a custom resource, with their schemas."""
         for slot in SLOTS.get((manifest.group, manifest.kind), ()):
+            if slot.is_partial:
+                continue
             is_job = slot.job is not None
             name = _JOB_TEMPLATE if is_job else _POD_TEMPLATE
             for path in expand(manifest.data, slot.job if slot.job is not None else slot.template):
-                if isinstance(get(manifest.data, path), Map):
+                # A kind of Kubernetes in a version that it does not have is no template.
+                if path and isinstance(get(manifest.data, path), Map):
                     yield path, self._of_definition(name)
 
     def _of_kind(self, name: str, manifest: KubernetesObject) -> Any:
@@ -111,11 +115,18 @@ class Schemas:
         while waiting:
             name = waiting.pop()
             if name not in needed:
-                needed[name] = None
-                needed[name] = _localized(self._definitions[name], waiting)
+                needed[name], more = self._definition(name)
+                waiting += more
         complete = {key: value for key, value in complete.items() if key not in ("$id", "$schema")}
         complete["$defs"] = needed
         return complete, _jsonschema().Draft202012Validator(complete)
+
+    def _definition(self, name: str) -> tuple[Any, list[str]]:
+        """A definition and what it refers to. Most kinds share most of them."""
+        if name not in self._local:
+            names: list[str] = []
+            self._local[name] = _localized(self._definitions[name], names), names
+        return self._local[name]
 
     @cached_property
     def _definitions(self) -> dict[str, Any]:
@@ -194,6 +205,9 @@ def _is_excused(error: SchemaError, manifest: KubernetesObject) -> bool:
         is_directive = str(error.path[-1]).startswith("$") if error.path else False
         return error.problem is SchemaProblem.MISSING or is_directive
     given = get(manifest.data, error.path)
+    if given is None and error.problem is SchemaProblem.OTHER:
+        # A program fills in what a template leaves empty.
+        return manifest.source.path is not None and "templates" in manifest.source.path.parts
     return isinstance(given, str) and bool(_PLACEHOLDER.search(given))
 
 

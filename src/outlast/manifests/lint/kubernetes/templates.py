@@ -16,11 +16,15 @@ Pattern = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TemplateSlot:
-    """The path of a Pod template. `job` is the path of the Job that contains it, if any."""
+    """The path of a Pod template. `job` is the path of the Job that contains it, if any.
+
+    `is_partial`: something else completes it, or it has fields that Pods do not have.
+    """
 
     template: Pattern
     job: Pattern | None = None
     role: str = ""
+    is_partial: bool = False
 
 
 def _ray(*cluster: str) -> tuple[TemplateSlot, ...]:
@@ -37,6 +41,11 @@ def _kubeflow(replicas: str) -> tuple[TemplateSlot, ...]:
     )
 
 
+_WORKFLOW = (TemplateSlot(template=("podTemplates", EACH), is_partial=True),)
+_RUNTIME = ("spec", "template", "spec", "replicatedJobs", EACH, "template")
+_TRAINING_RUNTIME = (
+    TemplateSlot(template=(*_RUNTIME, "spec", "template"), job=_RUNTIME, is_partial=True),
+)
 _PLAIN = (TemplateSlot(template=("spec", "template")),)
 _JOB = (TemplateSlot(template=("spec", "template"), job=()),)
 
@@ -48,7 +57,11 @@ SLOTS: dict[tuple[str, str], tuple[TemplateSlot, ...]] = {
     ("apps", "Deployment"): _PLAIN,
     ("apps", "ReplicaSet"): _PLAIN,
     ("apps", "StatefulSet"): _PLAIN,
+    ("argoproj.io", "ClusterWorkflowTemplate"): _WORKFLOW,
+    ("argoproj.io", "CronWorkflow"): _WORKFLOW,
     ("argoproj.io", "Rollout"): _PLAIN,
+    ("argoproj.io", "Workflow"): _WORKFLOW,
+    ("argoproj.io", "WorkflowTemplate"): _WORKFLOW,
     ("batch", "CronJob"): (
         TemplateSlot(
             template=("spec", "jobTemplate", "spec", "template"), job=("spec", "jobTemplate")
@@ -76,6 +89,14 @@ SLOTS: dict[tuple[str, str], tuple[TemplateSlot, ...]] = {
         TemplateSlot(template=("spec", "submitterPodTemplate"), role="submitter"),
     ),
     ("ray.io", "RayService"): _ray("spec", "rayClusterConfig"),
+    ("serving.knative.dev", "Service"): (
+        TemplateSlot(template=("spec", "template"), is_partial=True),
+    ),
+    ("trainer.kubeflow.org", "ClusterTrainingRuntime"): _TRAINING_RUNTIME,
+    ("trainer.kubeflow.org", "TrainJob"): (
+        TemplateSlot(template=("spec", "podTemplateOverrides", EACH), is_partial=True),
+    ),
+    ("trainer.kubeflow.org", "TrainingRuntime"): _TRAINING_RUNTIME,
 }
 
 

@@ -41,6 +41,7 @@ _OTHER_NAMES = frozenset(
         "gke-container-runtime",
         "gke-cpu-scaling-level",
         "gke-ephemeral-storage-local-ssd",
+        "gke-gpu",
         "gke-gpu-driver-version",
         "gke-gpu-partition-size",
         "gke-gpu-sharing-strategy",
@@ -62,7 +63,6 @@ _OTHER_NAMES = frozenset(
 )
 _ALIASES = {
     "gke-flex": "gke-flex-start",
-    "gke-gpu": "gke-accelerator",
     "gke-gpu-accelerator": "gke-accelerator",
     "gke-gpu-count": "gke-accelerator-count",
     "gke-gpu-type": "gke-accelerator",
@@ -101,16 +101,22 @@ _ACCELERATORS = frozenset(
 _ACCELERATOR_ALIASES = {
     "nvidia-a100": "nvidia-tesla-a100",
     "nvidia-a100-40gb": "nvidia-tesla-a100",
+    "nvidia-b200-180gb": "nvidia-b200",
+    "nvidia-b200-192gb": "nvidia-b200",
     "nvidia-h100": "nvidia-h100-80gb",
     "nvidia-h100-mega": "nvidia-h100-mega-80gb",
     "nvidia-h200": "nvidia-h200-141gb",
+    "nvidia-l4-24gb": "nvidia-l4",
     "nvidia-p100": "nvidia-tesla-p100",
     "nvidia-p4": "nvidia-tesla-p4",
     "nvidia-t4": "nvidia-tesla-t4",
+    "nvidia-t4-16gb": "nvidia-tesla-t4",
     "nvidia-tesla-a100-80gb": "nvidia-a100-80gb",
+    "nvidia-tesla-a100-40gb": "nvidia-tesla-a100",
     "nvidia-tesla-h100": "nvidia-h100-80gb",
     "nvidia-tesla-l4": "nvidia-l4",
     "nvidia-v100": "nvidia-tesla-v100",
+    "nvidia-v100-16gb": "nvidia-tesla-v100",
 }
 # Placeholders that a tool fills in.
 _PLACEHOLDER = re.compile(r"[${}<>\[\]]")
@@ -133,7 +139,8 @@ def meant_key(key: str) -> str | None:
     if name in _ALIASES:
         return LABEL_PREFIX + _ALIASES[name]
     near = get_close_matches(name.lower(), _CAPACITY_NAMES, n=1, cutoff=0.85)
-    return LABEL_PREFIX + near[0] if near else None
+    # With another word at its end, it is a name of its own.
+    return LABEL_PREFIX + near[0] if near and not name.startswith(f"{near[0]}-") else None
 
 
 def meant_value(key: str, value: str) -> str | None:
@@ -168,7 +175,7 @@ def meant_accelerator(value: str) -> str | None:
     # A different number is a different accelerator.
     alike = [known for known in _ACCELERATORS if _numbers(known) == _numbers(full)]
     near = get_close_matches(full, sorted(alike), n=1, cutoff=0.85)
-    return near[0] if near else None
+    return near[0] if near and not full.startswith(f"{near[0]}-") else None
 
 
 def _meant_provisioning(value: str) -> str | None:

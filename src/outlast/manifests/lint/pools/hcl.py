@@ -5,9 +5,12 @@ invalid syntax is skipped. Nothing is evaluated or fetched.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from outlast.yamltext.source import SourceText
 
 DEPTH_MAX = 40
 
@@ -55,33 +58,50 @@ class HclBlock:
 
 def read_hcl(text: str, variables: Mapping[str, Any] | None = None) -> HclBlock:
     """The blocks of a text, in a root without a type. `variables` are values of `var.NAME`."""
+    return _parsed(tuple(_tokens(text)), variables or {})
+
+
+def read_hcl_file(source: SourceText, variables: Mapping[str, Any] | None = None) -> HclBlock:
+    """The blocks of a file. It may be read with several sets of variables, but is split once."""
+    tokens = _known_tokens.get(source)
+    if tokens is None:
+        tokens = _known_tokens[source] = tuple(_tokens(source.text))
+    return _parsed(tokens, variables or {})
+
+
+def _parsed(tokens: "Sequence[_Token]", variables: Mapping[str, Any]) -> HclBlock:
     root = HclBlock(type="", labels=(), start=0, end=0)
-    _Parser(text, variables or {}).body(root, depth=0)
+    _Parser(tokens, variables).body(root, depth=0)
     return root
 
 
 _TOKEN = re.compile(
     r"""
-      (?P<blank>[ \t\r]+ | \#[^\n]* | //[^\n]* | /\*.*?(?:\*/|\Z))
+      [ \t\r]*+(?:
+      (?P<blank>\#[^\n]* | //[^\n]* | /\*.*?(?:\*/|\Z) | \Z)
     | (?P<newline>\n)
     | (?P<here><<-?\w+\r?\n)
     | (?P<quote>")
     | (?P<number>-?\d+(?:\.\d+)?(?![\w.]))
     | (?P<name>[A-Za-z_][\w.-]*)
     | (?P<sign>.)
-    """,
+    )""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _LITERALS = {"true": True, "false": False, "null": None}
+# Most strings have no escape and no template.
+_PLAIN_STRING = re.compile(r'[^"\\\n$%]*+(?=")')
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(NamedTuple):
     kind: str
     text: Any
     start: int
     end: int
+
+
+_known_tokens: WeakKeyDictionary[SourceText, tuple[_Token, ...]] = WeakKeyDictionary()
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -90,22 +110,26 @@ def _tokens(text: str) -> Iterator[_Token]:
         match = _TOKEN.match(text, index)
         assert match is not None, "every character is at least a sign"
         kind = match.lastgroup or "sign"
-        index = match.end()
+        start, index = match.span(kind)
         if kind == "quote":
             value, index = _string(text, index)
-            yield _Token("value", value, match.start(), index)
+            yield _Token("value", value, start, index)
         elif kind == "here":
             index = _past_here(text, match)
-            yield _Token("value", UNKNOWN, match.start(), index)
+            yield _Token("value", UNKNOWN, start, index)
         elif kind == "number":
-            number = float(match[0]) if "." in match[0] else int(match[0][:18])
-            yield _Token("value", number, match.start(), index)
+            digits = match[kind]
+            number = float(digits) if "." in digits else int(digits[:18])
+            yield _Token("value", number, start, index)
         elif kind != "blank":
-            yield _Token(kind, match[0], match.start(), index)
+            yield _Token(kind, match[kind], start, index)
 
 
 def _string(text: str, index: int) -> tuple[Any, int]:
     """The value of a string and its end; a template is `UNKNOWN`."""
+    plain = _PLAIN_STRING.match(text, index)
+    if plain is not None:
+        return plain[0], plain.end() + 1
     parts: list[str] = []
     is_template = False
     # The open quotes and template braces; templates can contain quotes of their own.
@@ -142,8 +166,9 @@ def _past_here(text: str, match: re.Match[str]) -> int:
 
 
 class _Parser:
-    def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
-        self._tokens = list(_tokens(text))
+    def __init__(self, tokens: Sequence[_Token], variables: Mapping[str, Any]) -> None:
+        self._tokens = tokens
+        self._count = len(tokens)
         self._index = 0
         self._variables = variables
 
@@ -245,12 +270,12 @@ class _Parser:
             self._take()
 
     def _peek(self) -> _Token | None:
-        return self._tokens[self._index] if self._index < len(self._tokens) else None
+        return self._tokens[self._index] if self._index < self._count else None
 
     def _take(self) -> _Token | None:
-        token = self._peek()
-        self._index += 1
-        return token
+        index = self._index
+        self._index = index + 1
+        return self._tokens[index] if index < self._count else None
 
     def _sees(self, sign: str) -> bool:
         token = self._peek()
@@ -258,6 +283,4 @@ class _Parser:
             return False
         following = self._index + 1
         # A lone = assigns; == compares.
-        return not (
-            sign == "=" and following < len(self._tokens) and self._tokens[following].text == "="
-        )
+        return not (sign == "=" and following < self._count and self._tokens[following].text == "=")

@@ -166,10 +166,11 @@ def joined(parts: Iterable[ClusterCapacity]) -> ClusterCapacity:
             # If they disagree, the larger one is the safe assumption.
             if (known.nodes_at_most or 0) < (pool.nodes_at_most or 0):
                 pools[key] = replace(known, nodes_max=pool.nodes_max, zones=pool.zones)
-    modes = [part.is_autopilot for part in found if part.is_autopilot is not None]
+    modes = {part.is_autopilot for part in found if part.is_autopilot is not None}
     return ClusterCapacity(
         pools=tuple(pools.values()),
-        is_autopilot=any(modes) if modes else None,
+        # Clusters of both modes: which one is meant is unknown.
+        is_autopilot=next(iter(modes)) if len(modes) == 1 else None,
         is_complete=any(part.is_complete for part in found),
         knows_empty_pools=any(part.knows_empty_pools for part in found),
         quota=next((part.quota for part in found if part.quota != Quota()), Quota()),

@@ -1,10 +1,16 @@
-"""Node pools from Terraform: `google_container_node_pool` and `google_container_cluster`."""
+"""Node pools from Terraform: `google_container_node_pool`, `google_container_cluster`, and the
+`node_pools` of the module terraform-google-modules/kubernetes-engine.
+"""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from outlast.manifests.lint.pools.hcl import UNKNOWN, HclAttribute, HclBlock, read_hcl
+from outlast.manifests.lint.pools.hcl import UNKNOWN, HclAttribute, HclBlock, read_hcl_file
 from outlast.manifests.lint.pools.kubelet import window_of
 from outlast.manifests.lint.pools.model import (
     ClusterCapacity,
@@ -18,50 +24,147 @@ from outlast.manifests.lint.pools.model import (
 from outlast.manifests.lint.scheduling import Taint
 from outlast.yamltext.source import SourceSpan, SourceText
 
+MODULE_DEPTH_MAX = 4
 _FLAGS = {"spot": NodeTier.SPOT, "preemptible": NodeTier.SPOT, "flex_start": NodeTier.FLEX_START}
 
 
+_MODULE = "terraform-google-modules/kubernetes-engine/google"
+_LOCAL_SOURCE = re.compile(r'\bsource\s*=\s*(?:"[.\\]|var\.)')
+_VARIABLE = re.compile(r'\bvariable\s+["\w]')
+
+
 def is_terraform(source: SourceText) -> bool:
-    return "google_container_" in source.text
+    return "google_container_" in source.text or _MODULE in source.text
 
 
-def read_terraform(sources: Iterable[SourceText]) -> ClusterCapacity:
-    """The pools in Terraform files. Files in one folder are a module and share their variables."""
-    folders: dict[Any, list[SourceText]] = defaultdict(list)
+def read_terraform(sources: Iterable[SourceText]) -> dict[Path, ClusterCapacity]:
+    """The pools in Terraform files, by folder: the files in one are a module.
+
+    What a module creates belongs to the folders that use it, with the values they pass.
+    """
+    folders: dict[Path, _Folder] = defaultdict(_Folder)
     for source in sources:
-        folders[source.path.parent if source.path else None].append(source)
-    return joined(
-        _read_file(source, variables)
-        for files in folders.values()
-        for variables in [_defaults(files)]
-        for source in files
-        if is_terraform(source)
-    )
+        folder = source.path.parent if source.path else Path()
+        folders[folder.resolve()].sources.append(source)
+    used: set[Path] = set()
+    found = {folder: _read_folder(folder, {}, folders, used, depth=0) for folder in folders}
+    return {folder: capacity for folder, capacity in found.items() if folder not in used}
 
 
-def _defaults(sources: Iterable[SourceText]) -> dict[str, Any]:
-    return {
-        block.labels[0]: block.value("default")
-        for source in sources
-        if "variable" in source.text
-        for block in read_hcl(source.text).all_blocks("variable")
-        if block.labels and "default" in block.attributes
-    }
+@dataclass
+class _Folder:
+    """The Terraform files in one folder."""
+
+    sources: list[SourceText] = field(default_factory=list)
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The default values of its variables."""
+        return {
+            block.labels[0]: block.value("default")
+            for source in self.sources
+            if _VARIABLE.search(source.text)
+            for block in read_hcl_file(source).all_blocks("variable")
+            if block.labels and "default" in block.attributes
+        }
 
 
-def _read_file(source: SourceText, variables: dict[str, Any]) -> ClusterCapacity:
+def _read_folder(
+    folder: Path,
+    given: dict[str, Any],
+    folders: dict[Path, _Folder],
+    used: set[Path],
+    *,
+    depth: int,
+) -> ClusterCapacity:
+    own = folders[folder]
+    parts: list[ClusterCapacity] = []
+    called: list[HclBlock] = []
+    for source in own.sources:
+        has_pools = is_terraform(source)
+        has_modules = depth < MODULE_DEPTH_MAX and _may_call_folder(source)
+        if has_pools or has_modules:
+            root = read_hcl_file(source, {**own.defaults, **given})
+            parts += [_read_pools(source, root)] if has_pools else []
+            called += root.all_blocks("module") if has_modules else ()
+    for block in called:
+        path = block.value("source")
+        if not isinstance(path, str) or not path.startswith("."):
+            continue
+        target = (folder / path).resolve()
+        if target in folders and target != folder:
+            used.add(target)
+            passed = {name: one.value for name, one in block.attributes.items()}
+            parts.append(_read_folder(target, passed, folders, used, depth=depth + 1))
+    return joined(parts)
+
+
+def _may_call_folder(source: SourceText) -> bool:
+    """Whether a file may use a module in another folder, whose path starts with a dot."""
+    return "module" in source.text and _LOCAL_SOURCE.search(source.text) is not None
+
+
+def _read_pools(source: SourceText, root: HclBlock) -> ClusterCapacity:
     pools: list[NodePool] = []
-    is_autopilot: bool | None = None
-    for block in read_hcl(source.text, variables).all_blocks("resource"):
+    modes: set[bool] = set()
+    for block in root.all_blocks("module"):
+        path = block.value("source")
+        if isinstance(path, str) and _MODULE in path:
+            modes.add("autopilot" in path)
+            pools += _module_pools(source, block)
+    for block in root.all_blocks("resource"):
         match block.labels:
             case ["google_container_node_pool", label]:
                 pools.append(_pool(source, block, label))
             case ["google_container_cluster", _]:
                 autopilot = block.value("enable_autopilot")
                 if autopilot in (True, False, None):
-                    is_autopilot = bool(is_autopilot or autopilot)
+                    modes.add(bool(autopilot))
                 pools += [_pool(source, one, "") for one in block.all_blocks("node_pool")]
+    # With clusters of both modes in one file, which one is meant is unknown.
+    is_autopilot = next(iter(modes)) if len(modes) == 1 else None
     return ClusterCapacity(pools=tuple(pools), is_autopilot=is_autopilot)
+
+
+def _module_pools(source: SourceText, block: HclBlock) -> Iterator[NodePool]:
+    """The pools of the module for GKE, whose labels and taints are in variables of their own."""
+    attribute = block.attributes.get("node_pools")
+    listed = attribute.value if attribute is not None else None
+    labels, taints = block.value("node_pools_labels"), block.value("node_pools_taints")
+    for pool in listed if isinstance(listed, list) else ():
+        if not isinstance(pool, dict) or not isinstance(pool.get("name"), str):
+            continue
+        name, place = pool["name"], _place(source, attribute)
+        assert place is not None
+        tier = next((tier for flag, tier in _FLAGS.items() if pool.get(flag) is True), None)
+        is_known = all(pool.get(flag) in (None, True, False) for flag in _FLAGS)
+        yield NodePool(
+            name=name,
+            tier=tier or (NodeTier.ON_DEMAND if is_known else None),
+            place=place,
+            labels=_labels({**_of_pool(labels, "all", {}), **_of_pool(labels, name, {})}),
+            taints=tuple(
+                Taint(
+                    key=str(item.get("key")),
+                    value=_as_text(item.get("value")) or "",
+                    effect=taint_effect(str(item.get("effect"))),
+                )
+                for key in ("all", name)
+                for item in _of_pool(taints, key, [])
+                if isinstance(item, dict)
+            ),
+            knows_taints=taints is None or isinstance(taints, dict),
+            machine_type=_text(pool.get("machine_type")),
+            accelerator=_text(pool.get("accelerator_type")) or None,
+            accelerator_count=_count(pool.get("accelerator_count")) or 0,
+            nodes_max=_count(pool.get("total_max_count")) or _count(pool.get("max_count")),
+            zones=1 if _count(pool.get("total_max_count")) else None,
+        )
+
+
+def _of_pool(values: Any, name: str, default: Any) -> Any:
+    found = values.get(name) if isinstance(values, dict) else None
+    return found if isinstance(found, type(default)) else default
 
 
 def _pool(source: SourceText, block: HclBlock, label: str) -> NodePool:

@@ -9,8 +9,11 @@ from urllib.parse import quote
 from outlast.manifests.lint.engine.report import Finding, LintReport
 from outlast.manifests.lint.engine.rule import Rule
 from outlast.report.junit import JUnitCase, junit_xml
+from outlast.yamltext.editing import Splice, plan_revision
+from outlast.yamltext.source import SourceText
 
 _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+_SARIF_BASE = "SRCROOT"
 _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
@@ -48,6 +51,11 @@ def write_sarif(report: LintReport) -> str:
                     }
                 },
                 "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {
+                    _SARIF_BASE: {
+                        "description": {"text": "The folder in which outlast was started."}
+                    }
+                },
                 "results": [_sarif_result(finding, rules[finding.code]) for finding in report],
             }
         ],
@@ -69,7 +77,7 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
 def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
     line = finding.fault.place.source.line_text(finding.line).strip()
     identity = "\0".join((finding.code, finding.file, line)).encode(errors="replace")
-    return {
+    result = {
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": _SARIF_LEVELS[finding.severity.word],
@@ -78,7 +86,7 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": quote(finding.file)},
+                    "artifactLocation": _sarif_file(finding.file),
                     "region": {
                         "startLine": finding.line,
                         "startColumn": finding.column,
@@ -88,6 +96,48 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
                 }
             }
         ],
+    }
+    fix = _sarif_fix(finding)
+    return result if fix is None else {**result, "fixes": [fix]}
+
+
+def _sarif_file(name: str) -> dict[str, str]:
+    """A relative path is relative to the base; an absolute one stands for itself."""
+    if name.startswith("/"):
+        return {"uri": f"file://{quote(name)}"}
+    return {"uri": quote(name), "uriBaseId": _SARIF_BASE}
+
+
+def _sarif_fix(finding: Finding) -> dict[str, Any] | None:
+    """The changes of the text that fix a finding, None if there are none."""
+    fault = finding.fault
+    if fault.fix is None or fault.view is None:
+        return None
+    source = fault.place.source
+    revision = plan_revision(source, fault.view.manifest.data, fault.fix.changes)
+    if revision is None:
+        return None
+    changes = [_sarif_replacement(source, splice) for splice in revision.splices]
+    return {
+        "description": {"text": fault.fix.title},
+        "artifactChanges": [
+            {"artifactLocation": _sarif_file(finding.file), "replacements": changes}
+        ],
+        "properties": {"safe": fault.fix.is_safe},
+    }
+
+
+def _sarif_replacement(source: SourceText, splice: Splice) -> dict[str, Any]:
+    start_line, start_column = source.position(splice.start)
+    end_line, end_column = source.position(splice.end)
+    return {
+        "deletedRegion": {
+            "startLine": start_line,
+            "startColumn": start_column,
+            "endLine": end_line,
+            "endColumn": end_column,
+        },
+        "insertedContent": {"text": splice.text},
     }
 
 

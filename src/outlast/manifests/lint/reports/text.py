@@ -2,8 +2,10 @@
 
 import textwrap
 import unicodedata
+from collections.abc import Collection
+from functools import lru_cache
 
-from outlast._redact import redact_excerpt
+from outlast._redact import known_secrets, redact_excerpt
 from outlast.manifests.lint.engine.report import Finding, LintReport
 
 WIDTH = 100
@@ -12,7 +14,8 @@ _COLORS = {"error": "1;31", "warning": "1;33", "info": "1;36"}
 
 
 def write_text(report: LintReport, *, color: bool = False) -> str:
-    return "".join(_finding(finding, color=color) for finding in report)
+    secrets = known_secrets()
+    return "".join(_finding(finding, secrets, color=color) for finding in report)
 
 
 def summary(report: LintReport) -> str:
@@ -39,27 +42,33 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _finding(finding: Finding, *, color: bool) -> str:
+def _finding(finding: Finding, secrets: Collection[str], *, color: bool) -> str:
     word = finding.severity.word
     head = f"{printable(finding.where)}: {_painted(word, _COLORS[word], color)} {finding.rule}: "
-    lines = [head + printable(finding.message), *_excerpt(finding)]
+    lines = [head + printable(finding.message), *_excerpt(finding, secrets)]
     hint = finding.hint
     if finding.fault.fix is not None:
         flags = "--fix" if finding.fault.fix.is_safe else "--fix --unsafe-fixes"
         hint += f" ({flags} can do this: {finding.fault.fix.title}.)"
     for label, text in (("why:", finding.why), ("fix:", hint)):
-        lines += textwrap.wrap(
-            printable(text),
-            width=WIDTH,
-            initial_indent=f"  {label} ",
-            subsequent_indent="       ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+        lines += _wrapped(label, text)
     return "\n".join(lines) + "\n\n"
 
 
-def _excerpt(finding: Finding) -> list[str]:
+# Most texts are from the manual of a rule, so they occur again.
+@lru_cache(maxsize=256)
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        printable(text),
+        width=WIDTH,
+        initial_indent=f"  {label} ",
+        subsequent_indent="       ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _excerpt(finding: Finding, secrets: Collection[str]) -> list[str]:
     """The line with carets under the fault."""
     source = finding.fault.place.source
     text = source.line_text(finding.line)
@@ -71,7 +80,7 @@ def _excerpt(finding: Finding) -> list[str]:
     before = shown[: start - cut]
     marked = text[start : max(start + 1, end)][: _EXCERPT_WIDTH - (start - cut)]
     number = str(finding.line)
-    if (redacted := redact_excerpt(text, source.text)) != text:
+    if (redacted := redact_excerpt(text, source.text, secrets=secrets)) != text:
         # The carets would be in the wrong place.
         return [f"  {number} | {printable(redacted[:_EXCERPT_WIDTH], keep_tabs=True)}"]
     pad = "".join("\t" if sign == "\t" else " " * _width(sign) for sign in before)

@@ -1,0 +1,20 @@
+"""Text that is not meant literally: placeholders that are filled in, and data of tests."""
+
+import re
+
+from outlast.yamltext.source import SourceText
+
+_SIGNS = re.compile(r"[$<{]|^ko://")
+# PROJECT_ID, V_IMAGE_URL, __TAG__, in a text or a part of a path.
+_CAPITALS = re.compile(r"(?:^|[/:\x40.-])_{0,2}[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_{0,2}(?=$|[/:\x40.-])")
+_TEST_FOLDERS = frozenset(("testdata", "test-data", "test_data", "vendor"))
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a name contains something that a tool or the reader replaces."""
+    return bool(_SIGNS.search(text) or _CAPITALS.search(text))
+
+
+def is_test_data(source: SourceText) -> bool:
+    """Whether only tests read a file, of this project or of one that it includes."""
+    return source.path is not None and not _TEST_FOLDERS.isdisjoint(source.path.parts)

@@ -1,0 +1,1 @@
+"""What the API server refuses although the schema allows it. `objects.py` is the entrance."""
