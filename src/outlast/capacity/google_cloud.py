@@ -5,6 +5,7 @@ accelerator or region that is not listed may be newer than these tables, and is 
 """
 
 import re
+from difflib import get_close_matches
 
 from outlast._base.google_cloud import DUAL_REGIONS, MULTI_REGIONS
 
@@ -61,6 +62,19 @@ _ATTACHED: dict[str, dict[int, str]] = {
 MACHINES: dict[str, dict[int, str]] = {**_BUILT_IN, **_ATTACHED}
 """The default machine type for each accelerator and count."""
 
+TPU_MACHINES: dict[str, tuple[str, int]] = {
+    "ct5lp-hightpu-1t": ("tpu-v5-lite-podslice", 1),
+    "ct5lp-hightpu-4t": ("tpu-v5-lite-podslice", 4),
+    "ct5lp-hightpu-8t": ("tpu-v5-lite-podslice", 8),
+    "ct5p-hightpu-4t": ("tpu-v5p-slice", 4),
+    "ct6e-standard-1t": ("tpu-v6e-slice", 1),
+    "ct6e-standard-4t": ("tpu-v6e-slice", 4),
+    "ct6e-standard-8t": ("tpu-v6e-slice", 8),
+}
+"""Machine types with TPUs, with the accelerator label of GKE and the number of chips."""
+
+_FLEX_START = re.compile(r"(a[234]|a4x|g[24]|h4d|ct\d+l?p|ct6e|tpu7x)-", re.ASCII)
+_WITH_TPUS = re.compile(r"(?:ct|tpu)\d", re.ASCII)
 _SMALLER_G2 = {
     "g2-standard-4": 1,
     "g2-standard-12": 1,
@@ -86,6 +100,33 @@ def default_machine(accelerator: str | None, count: int) -> str | None:
 def built_in(machine: str) -> tuple[str, int] | None:
     """The accelerators built into a machine type; None if it has none or is not listed."""
     return _ACCELERATORS.get(machine)
+
+
+def has_tpus(machine: str) -> bool:
+    """Whether a machine type has TPUs, also one that is newer than the table."""
+    return _WITH_TPUS.match(machine) is not None
+
+
+def offers_flex_start(machine: str) -> bool:
+    """Whether flex-start sells this machine type without attached accelerators."""
+    return _FLEX_START.match(machine) is not None
+
+
+def similar_accelerator(name: str) -> str | None:
+    """The accelerator that a name most likely means; None if nothing is similar.
+
+    A name with a missing part, such as the size of the memory, is better than one that only looks
+    similar: nvidia-h100 means nvidia-h100-80gb, not nvidia-b200.
+    """
+    words = name.lower().removeprefix("nvidia-").removeprefix("tesla-").split("-")
+    bare = {one.removeprefix("nvidia-").removeprefix("tesla-"): one for one in MACHINES}
+    longer = [one for one in bare if set(words) <= set(one.split("-"))]
+    if longer:
+        return bare[min(longer, key=len)]
+    near = get_close_matches("-".join(words), bare, n=1, cutoff=0.7)
+    if near:
+        return bare[near[0]]
+    return next(iter(get_close_matches(name, MACHINES, n=1, cutoff=0.8)), None)
 
 
 REGIONS = (

@@ -296,7 +296,7 @@ def test_an_imported_catalogue_can_be_handed_to_other_commands(
     rows = parse_prices(out, name="out")
     assert {row.source for row in rows} == {"catalogue.csv"}
     assert not any(row.is_estimate for row in rows)
-    assert "Skipped machines without matching accelerator prices: 1, such as" in err
+    assert "Skipped machines without prices for all their parts: 1, such as" in err
 
 
 def test_prices_as_json_are_exact(capsys: Captured) -> None:
@@ -584,7 +584,8 @@ def test_why_says_where_the_time_and_the_money_went(run_url: str, capsys: Captur
         "finished",
     ]
     assert [attempt["is_interruption"] for attempt in found["attempts"]] == [True, True, False]
-    assert parts["work"]["seconds"] > 0.5
+    # 98 steps or more of 5 ms each are in attempts that are recorded completely.
+    assert parts["work"]["seconds"] > 0.4
     # What a kill cost is known only as far as the journal had been written.
     assert parts["redone work"]["seconds"] >= 0
     total = sum(part["seconds"] for part in found["parts"])

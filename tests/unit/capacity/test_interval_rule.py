@@ -29,9 +29,14 @@ def test_the_best_interval_is_the_runtimes() -> None:
     saves = np.array([10 ** chance.uniform(-6, 5) for _ in range(2000)])
     means = np.array([10 ** chance.uniform(0, 8) for _ in range(2000)])
 
-    found = best_intervals(saves, means)
+    growths = np.array([chance.choice((0.0, 10 ** chance.uniform(-3, 3))) for _ in range(2000)])
 
-    expected = [best_interval(save, mean) for save, mean in zip(saves, means, strict=True)]
+    found = best_intervals(saves, means, growths)
+
+    expected = [
+        best_interval(save, mean, growth=growth)
+        for save, mean, growth in zip(saves, means, growths, strict=True)
+    ]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -52,12 +57,17 @@ def test_the_rule_is_the_runtimes_choice(policy: IntervalPolicy) -> None:
         rule = IntervalRule(policy, cost)
         running = [10 ** chance.uniform(0, 7) for _ in range(20)]
         losses = [chance.randrange(40) for _ in range(20)]
+        noticed = [chance.randrange(9) for _ in range(20)]
+        ages = [10 ** chance.uniform(0, 7) for _ in range(20)]
+        ended = [lost + told for lost, told in zip(losses, noticed, strict=True)]
 
-        found = rule.after(running_seconds=running, losses=losses)
+        found = rule.after(running_seconds=running, losses=losses, ended=ended, age_seconds=ages)
 
-        for seconds, count, interval in zip(running, losses, found, strict=True):
-            observed = Observed(running_seconds=seconds, unannounced=count)
-            chosen = choose_interval(policy, cost=cost, observed=observed)
+        for seconds, count, told, age, interval in zip(
+            running, losses, noticed, ages, found, strict=True
+        ):
+            observed = Observed(running_seconds=seconds, unannounced=count, announced=told)
+            chosen = choose_interval(policy, cost=cost, observed=observed, age_seconds=age)
             assert float(interval) == pytest.approx(chosen.seconds, rel=1e-12)
 
 

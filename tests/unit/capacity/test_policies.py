@@ -93,15 +93,19 @@ def test_ours_is_the_runtimes_choice_save_by_save(counts_current: bool) -> None:
         sessions, lossy, costs, IntervalPolicy(), counts_current=counts_current
     )
 
-    useful, running, losses, is_known = 0.0, 0.0, 0, False
+    useful, running, losses, noticed, is_known = 0.0, 0.0, 0, 0, False
     for seconds, is_announced in zip(lengths, told, strict=True):
         at, saved, usable = 0.0, 0.0, seconds - 120
         while True:
             observed = Observed(
-                running_seconds=running + (at if counts_current else 0.0), unannounced=losses
+                running_seconds=running + (at if counts_current else 0.0),
+                unannounced=losses,
+                announced=noticed,
             )
             cost = SaveCost(stall_seconds=30, durable_seconds=30) if is_known else None
-            interval = choose_interval(IntervalPolicy(), cost=cost, observed=observed).seconds
+            interval = choose_interval(
+                IntervalPolicy(), cost=cost, observed=observed, age_seconds=at
+            ).seconds
             assert interval is not None
             if at + interval + 30 > usable:
                 break
@@ -111,6 +115,7 @@ def test_ours_is_the_runtimes_choice_save_by_save(counts_current: bool) -> None:
         useful += saved + (min(usable - at, interval) if is_announced else 0.0)
         running += usable
         losses += not is_announced
+        noticed += is_announced
     # The replay looks at the interval again only when it may have moved by half a percent.
     assert float(replayed.useful_seconds[0]) == pytest.approx(useful, rel=0.005)
 

@@ -241,6 +241,9 @@ def test_a_catalogues_machines_and_accelerators_are_added_up() -> None:
         ("a4-highgpu-8g", "spot"): Decimal("39.6336"),
         # Half of the on-demand price is missing, so there is none.
         ("a3-ultragpu-8g", "spot"): Decimal("56.1656"),
+        # It is attached to other machines, so it has a price of its own.
+        ("nvidia-tesla-t4", "on-demand"): Decimal("0.35"),
+        ("nvidia-tesla-t4", "spot"): Decimal("0.14"),
     }
 
 

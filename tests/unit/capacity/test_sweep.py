@@ -96,14 +96,14 @@ def test_a_sweep_that_cannot_be_read_is_refused(text: str, words: str) -> None:
 
 
 def test_a_sweep_shows_where_the_answer_changes() -> None:
-    swept = parse_sweep("checkpoint.size=1GiB..2000GiB")
+    swept = parse_sweep("checkpoint.size=1GiB..12000GiB")
     plans = plans_of(swept)
 
     rows = sweep_rows(swept, plans)
     content = sweep_json(swept, plans)
 
     assert rows[0][1] == "spot"
-    assert rows[-1][1] == "on-demand"
+    assert rows[-1][1] == "flex-start"
     assert rows[-1][2] == "-"
     points = content["points"]
     assert isinstance(points, list) and len(points) == len(rows)
@@ -111,7 +111,7 @@ def test_a_sweep_shows_where_the_answer_changes() -> None:
 
 
 def test_the_chart_is_well_formed_and_breaks_where_a_tier_is_impossible() -> None:
-    swept = parse_sweep("checkpoint.size=1GiB..2000GiB")
+    swept = parse_sweep("checkpoint.size=1GiB..12000GiB")
     plans = plans_of(swept)
 
     root = ElementTree.fromstring(sweep_chart(swept, plans).as_svg())
@@ -184,6 +184,7 @@ def test_without_prices_the_chart_shows_time() -> None:
     text = "".join(
         line for line in TRAINING.splitlines(True) if not line.startswith(("accel", "check"))
     ).replace("training", "ci")
+    text += "machine: z3-highmem-88\n"
     swept = parse_sweep("work.hours=1,2")
 
     parts = sweep_parts(swept, plans_of(swept, text))

@@ -255,7 +255,10 @@ def test_a_wrong_override_is_told_by_its_key(overrides: dict[str, str], words: s
         ),
         ("accelerator: {type: nvidia-l5}", "4:15", "Did you mean 'nvidia-l4'?"),
         ("accelerator: {type: nvidia-zz9-plural}", "4:15", "Set the machine type with `machine`."),
-        ("accelerator: {type: tpu-v5p-slice}", "4:15", "TPU slices are not."),
+        ("accelerator: {type: tpu-v5p-slice}", "4:15", "TPUs are not supported in workload files"),
+        ("accelerator: {type: amd-mi300}", "4:15", "Only nvidia-... accelerators are supported."),
+        ("machine: ct6e-standard-4t", "4:1", "TPUs are not supported in workload files"),
+        ("machine: tpu7x-standard-4t", "4:1", "`outlast prices` shows what TPUs cost."),
         (
             "accelerator: {type: nvidia-l4}\nmachine: g2-standard-24",
             "5:1",

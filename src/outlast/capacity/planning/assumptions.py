@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 from outlast._base.durations import format_duration
 from outlast._base.interval import IntervalPolicy, Observed, SaveCost, choose_interval
+from outlast.capacity.planning.save_speed import save_bytes_per_second
 from outlast.capacity.simulation.lifetimes import ExponentialLifetimes, LifetimeDistribution
 from outlast.capacity.simulation.model import HOUR_SECONDS
 from outlast.capacity.vocabulary import Tier, WorkloadKind
@@ -23,7 +24,6 @@ MEAN_HOURS = {"nvidia-tesla-a100": 10.1, "nvidia-tesla-v100": 3.4}
 """Mean hours between losses of one Spot machine, from public traces recorded in 2021."""
 
 OTHER_MEAN_HOURS = 3.0
-SAVE_BYTES_PER_SECOND = 100e6
 STALL_BYTES_PER_SECOND = 1e9
 WAIT_SECONDS = {Tier.SPOT: 300.0, Tier.ON_DEMAND: 120.0, Tier.FLEX_START: 7200.0}
 SIZE_BYTES = 10 * 1024**3
@@ -164,6 +164,7 @@ class _InputCollector:
         self._lifetimes = lifetimes
         self._spot_wait_seconds = spot_wait_seconds
         self._inputs: list[PlanInput] = []
+        self._save_speed = save_bytes_per_second(workload.machine_type, workload.storage_kind)
 
     def result(self) -> Assumptions:
         workload = self._workload
@@ -277,13 +278,13 @@ class _InputCollector:
         return seconds
 
     def _save_seconds(self, size: int) -> float:
-        return self._measured("time until a save is durable", "save", size / SAVE_BYTES_PER_SECOND)
+        return self._measured("time until a save is durable", "save", size / self._save_speed)
 
     def _stall_seconds(self, size: int) -> float:
         return self._measured("time a save blocks the loop", "stall", size / STALL_BYTES_PER_SECOND)
 
     def _restart_seconds(self, size: int) -> float:
-        assumed = START_SECONDS + size / SAVE_BYTES_PER_SECOND
+        assumed = START_SECONDS + size / self._save_speed
         return self._measured("time from a new node to the first step", "restart", assumed)
 
     def _wait_seconds(self) -> dict[Tier, float]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from outlast._base.durations import format_duration
 from outlast._base.interval import (
     Interval,
     IntervalPolicy,
@@ -20,11 +21,16 @@ from outlast._base.interval import (
     choose_interval,
     typical_cost,
 )
+from outlast.capacity.simulation.age_shape import measure_age_shape
 from outlast.capacity.simulation.policies import CEILING_SAVES
 from outlast.capacity.workload.quantities import format_exact_duration
 from outlast.capacity.workload.tree import read_yaml
 from outlast.yamltext.editing import with_values
 from outlast.yamltext.scalars import resolve
+
+ENOUGH_SECONDS = 6 * 3600.0
+ENOUGH_INTERRUPTIONS = 5
+"""With fewer, the mean time between interruptions can easily be wrong by a factor of two."""
 
 _DURATION_SECONDS_MAX = 3650 * 86_400
 
@@ -45,11 +51,26 @@ class RunMeasurements:
     restarts_seconds: Sequence[float] = ()
     waits_seconds: Sequence[float] = ()
     graces_seconds: Sequence[float] = ()
+    lives: Sequence[tuple[float, bool]] = ()
+    """How long each attempt ran, and whether an interruption ended it."""
     nodes: int = 1
 
     @property
     def interruptions(self) -> int:
         return self.announced + self.missed + self.unannounced
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the values may not hold for the next run; None if there is enough evidence."""
+        if self.running_seconds >= ENOUGH_SECONDS and self.interruptions >= ENOUGH_INTERRUPTIONS:
+            return None
+        many = "interruption" if self.interruptions == 1 else "interruptions"
+        return (
+            f"These values are based on {format_duration(self.running_seconds)} of running time "
+            f"and {self.interruptions} {many}. Before you rely on the time between interruptions, "
+            f"learn from at least {format_duration(ENOUGH_SECONDS)} and {ENOUGH_INTERRUPTIONS} "
+            "interruptions; several runs can be combined."
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +84,7 @@ class LearnedValues:
     unannounced: float | None
     grace: timedelta | None
     waiting: timedelta | None
+    age_shape: float | None
     size_bytes: int | None
     interval: Interval
 
@@ -75,6 +97,7 @@ class LearnedValues:
             "restart": self.restart,
             "between_interruptions": self.between_interruptions,
             "unannounced": self.unannounced,
+            "age_shape": self.age_shape,
             "grace": self.grace,
             "waiting": self.waiting,
         }
@@ -106,6 +129,7 @@ def learn(seen: RunMeasurements) -> LearnedValues:
         between_interruptions=_duration(mean_seconds),
         unannounced=round(seen.unannounced / count, 3) if count else None,
         grace=_duration(min(seen.graces_seconds, default=None)),
+        age_shape=measure_age_shape(seen.lives) if seen.nodes == 1 else None,
         waiting=_duration(_mean(seen.waits_seconds)),
         size_bytes=seen.size_bytes,
         interval=choose_interval(_policy(cost), cost=cost, observed=observed),

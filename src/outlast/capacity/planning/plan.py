@@ -5,7 +5,7 @@ Pure: a workload and prices in, a plan out. The same input and seed give the sam
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
@@ -18,9 +18,10 @@ from outlast.capacity.planning.evaluation import (
     outlives_lease,
     uninterrupted_seconds,
 )
+from outlast.capacity.planning.frontier import FrontierPoint, ValueOfTime, cost_time_frontier
 from outlast.capacity.planning.options import TierOption, TierTerms
 from outlast.capacity.planning.plan_warnings import plan_warnings
-from outlast.capacity.planning.recommendation import recommend
+from outlast.capacity.planning.recommendation import price_request, recommend
 from outlast.capacity.pricing.prices import (
     Price,
     PriceTable,
@@ -57,6 +58,14 @@ class CapacityPlan:
     replicas: int
     runs: int
     seed: int
+    value_of_time: ValueOfTime = field(default_factory=ValueOfTime)
+    price_request: str | None = None
+    """What to supply first, if the recommendation depends on an estimated price."""
+
+    @property
+    def frontier(self) -> tuple[FrontierPoint, ...]:
+        """The tiers that no other tier beats in both cost and time, fastest first."""
+        return cost_time_frontier(self.options)
 
     @property
     def chosen(self) -> TierOption:
@@ -107,20 +116,28 @@ def plan(
     table = prices if prices is not None else built_in_prices()
     options = tuple(
         evaluate_tier(assumptions, terms, deadline_seconds=deadline_seconds, runs=runs, seed=seed)
-        for terms in _all_terms(workload, assumptions, table)
+        for terms in tier_terms(workload, assumptions, table)
     )
     if workload.kind is WorkloadKind.SERVING:
         options = tuple(
             replace(option, finish=None, finish_distribution=None) for option in options
         )
-    tier, reasons = recommend(workload, assumptions, options, deadline)
+    value = _value_of_time(workload)
+    tier, reasons = recommend(workload, assumptions, options, deadline, value)
     chosen = next(option for option in options if option.tier is tier)
     return CapacityPlan(
         workload=workload.name,
         tier=tier,
         reasons=tuple(reasons),
         warnings=tuple(
-            plan_warnings(workload, assumptions, chosen, options, bucket_location=bucket_location)
+            plan_warnings(
+                workload,
+                assumptions,
+                chosen,
+                options,
+                bucket_location=bucket_location,
+                value=value,
+            )
         ),
         options=options,
         inputs=assumptions.inputs,
@@ -128,7 +145,15 @@ def plan(
         replicas=assumptions.replicas,
         runs=runs,
         seed=seed,
+        value_of_time=value,
+        price_request=price_request(chosen, options, value) if workload.tier is Tier.AUTO else None,
     )
+
+
+def _value_of_time(workload: WorkloadSpec) -> ValueOfTime:
+    if workload.value_of_time is None:
+        return ValueOfTime()
+    return ValueOfTime(per_hour=Decimal(f"{workload.value_of_time:.12g}"), is_given=True)
 
 
 def _deadline(workload: WorkloadSpec, assumptions: Assumptions, now: datetime) -> timedelta | None:
@@ -160,9 +185,10 @@ def _when(left: timedelta) -> str:
     return f"was {span} ago" if left < timedelta(0) else f"is in {span}"
 
 
-def _all_terms(
+def tier_terms(
     workload: WorkloadSpec, assumptions: Assumptions, table: PriceTable
 ) -> Iterator[TierTerms]:
+    """The terms of every tier for a workload, with the reason if one is not possible."""
     found: dict[Tier, Price | None] = {
         tier: _price(workload, table, tier) for tier in TIERS if tier is not Tier.HYBRID
     }
@@ -206,7 +232,7 @@ def _price(workload: WorkloadSpec, table: PriceTable, tier: Tier) -> Price | Non
     """The price of a tier; None if it is not sold, or the machine family has no built-in prices."""
     machine, location = workload.machine_type, workload.cluster.location
     try:
-        return table.find(machine, location, tier)
+        return table.find(machine, location, tier, attached=workload.attached)
     except PriceUnknown:
         known = any(table.has(machine, location, other) for other in TIERS)
         is_unpriced = machine not in table.machines and _UNPRICED.fullmatch(machine)
@@ -237,6 +263,8 @@ def _why_not(workload: WorkloadSpec, assumptions: Assumptions, terms: TierTerms)
         return None
     if workload.kind is WorkloadKind.SERVING:
         return "Requests cannot wait for a node."
+    if workload.cluster.quota.preemptible == 0 and workload.accelerators_total:
+        return "The preemptible quota, which Spot and flex-start use, is 0."
     if terms.primary is Tier.SPOT:
         if not workload.resumable:
             return "It cannot resume, so every eviction would restart it from the beginning."

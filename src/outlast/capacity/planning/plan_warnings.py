@@ -7,6 +7,7 @@ from outlast._base.durations import format_duration
 from outlast.capacity.google_cloud import covers, region_of
 from outlast.capacity.planning.assumptions import Assumptions, PlanError
 from outlast.capacity.planning.evaluation import uninterrupted_seconds
+from outlast.capacity.planning.frontier import ValueOfTime, expensive_delay
 from outlast.capacity.planning.options import CHANCE_MIN, TierOption
 from outlast.capacity.vocabulary import ClusterMode, Tier, WorkloadKind
 from outlast.capacity.workload.cluster import CRITICAL_SECONDS, LONG_WINDOW
@@ -15,7 +16,9 @@ from outlast.capacity.workload.spec import WorkloadSpec
 ALLOCATION_MAX = 64
 """Requests for more accelerators at once are rarely fulfilled."""
 
+_DEFAULT_VALUE = ValueOfTime()
 _FITS_SHARE_MIN = 0.95
+_LEASE_SHARE_LEFT = 0.2
 _REGION = re.compile(
     r"(?:africa|asia|australia|europe|me|northamerica|southamerica|us)-[a-z]+\d{1,2}", re.ASCII
 )
@@ -29,12 +32,16 @@ def plan_warnings(
     options: Sequence[TierOption],
     *,
     bucket_location: str | None = None,
+    value: ValueOfTime = _DEFAULT_VALUE,
 ) -> Iterator[str]:
     """All warnings for a workload on the chosen tier.
 
     Raises `PlanError` if `bucket_location` is not a location of buckets.
     """
     yield from about_deadline(chosen, options)
+    if (workload.deadline is None or value.is_given) and workload.kind is not WorkloadKind.SERVING:
+        delay = expensive_delay(chosen, options, value)
+        yield from [delay] if delay is not None else []
     yield from _about_quota(workload, chosen)
     yield from _about_allocation(workload, chosen.tier)
     yield from _about_grace(workload, assumptions, chosen)
@@ -162,6 +169,13 @@ def _about_lease(workload: WorkloadSpec, assumptions: Assumptions, tier: Tier) -
             f"Including startup and saves, the work takes {format_duration(over_seconds)} longer "
             f"than the maximum lifetime of a flex-start node, {format_duration(lease_seconds)}, so "
             "it must resume on another node."
+        )
+    is_near = over_seconds > -_LEASE_SHARE_LEFT * lease_seconds
+    if tier is Tier.FLEX_START and workload.cluster.kueue is not None and is_near:
+        yield (
+            "When the nodes of a queued request reach their maximum lifetime, Kueue deactivates "
+            "the workload, and it stays suspended until spec.active of its Workload is set to "
+            "true. Split the work or raise max_run."
         )
 
 

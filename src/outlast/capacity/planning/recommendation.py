@@ -1,15 +1,18 @@
 """Recommend one of the evaluated tiers, with the reasons as sentences.
 
-Pure. The rules come first. Where the simulation contradicts them, it says so and takes precedence,
-but never because of an estimated price: that is only mentioned.
+Pure. The rules come first. Where the simulation contradicts them, it says so and takes precedence.
+A tier with an estimated price wins on cost only if it would also win with a much higher price. If
+the value of time is given, the tier with the lowest cost plus value of the time wins.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
 
 from outlast._base.durations import format_duration
 from outlast.capacity.planning.assumptions import Assumptions
+from outlast.capacity.planning.frontier import ValueOfTime, best_for, delay_of
 from outlast.capacity.planning.options import CHANCE_MIN, TierOption
 from outlast.capacity.planning.plan_warnings import about_deadline
 from outlast.capacity.planning.tier_rules import choose_tier_by_rule
@@ -20,9 +23,15 @@ _SAFETY = {Tier.SPOT: 0, Tier.HYBRID: 1, Tier.FLEX_START: 2, Tier.ON_DEMAND: 3}
 # Smaller differences are within the accuracy of the assumptions.
 _CHEAPER = Decimal("0.99")
 _RELIABILITY_GAIN = 0.05
+_DEFAULT_VALUE = ValueOfTime()
 # Smaller differences are not visible in the printed percentages.
 _VISIBLE = 0.0005
 _SUPPLY_PRICE = "Supply the actual price with --prices."
+PRICE_DOUBT = Decimal("1.4")
+"""How much higher than its estimate a price may turn out to be."""
+
+# An estimated price has to promise more than that to overturn a rule.
+_CHEAPER_BY_ESTIMATE = Decimal("0.75")
 
 
 def recommend(
@@ -30,13 +39,18 @@ def recommend(
     assumptions: Assumptions,
     options: Sequence[TierOption],
     deadline: timedelta | None,
+    value: ValueOfTime = _DEFAULT_VALUE,
 ) -> tuple[Tier, list[str]]:
     """The recommended tier and the reasons: the rule, the simulation and the numbers."""
     by_tier = {option.tier: option for option in options}
     rule = choose_tier_by_rule(workload)
     reasons = [rule.reason]
     chosen = by_tier[rule.tier]
-    better, why = _overturn(chosen, options) if workload.tier is Tier.AUTO else (None, "")
+    better: TierOption | None = None
+    why = ""
+    if workload.tier is Tier.AUTO:
+        better, why = _overturn(chosen, options)
+        better, why = _by_time(workload, better or chosen, options, value) or (better, why)
     if better is not None:
         reasons.append(f"However, {better.tier} is recommended instead of {chosen.tier}. {why}")
         chosen = better
@@ -48,11 +62,69 @@ def recommend(
     return chosen.tier, reasons
 
 
+def price_request(
+    chosen: TierOption, options: Sequence[TierOption], value: ValueOfTime = _DEFAULT_VALUE
+) -> str | None:
+    """What to ask for if the recommendation depends on an estimated price; None if it does not."""
+
+    def total(option: TierOption) -> Decimal:
+        is_timed = value.is_given and option.finish is not None
+        hours = value.of(option.finish.p50) if is_timed and option.finish else Decimal(0)
+        return _amount_at_least(option) + hours
+
+    rivals = [option for option in options if option.is_possible and option.is_estimate]
+    if not chosen.is_estimate and not any(total(rival) < total(chosen) for rival in rivals):
+        return None
+    return (
+        "The flex-start price is an estimate, and the recommendation depends on it. Supply the "
+        "actual price with --prices."
+    )
+
+
+def _by_time(
+    workload: WorkloadSpec, chosen: TierOption, options: Sequence[TierOption], value: ValueOfTime
+) -> tuple[TierOption, str] | None:
+    """The option that the value of time prefers, and why; None if it agrees.
+
+    The default value only keeps a short job out of a queue that takes longer than its work.
+    """
+    possible = [
+        option
+        for option in options
+        if option.is_possible and (option is chosen or _keeps_chance(option, chosen))
+    ]
+    if not value.is_given:
+        seconds = workload.work_seconds or math.inf
+        possible = [option for option in possible if option.tier in (Tier.ON_DEMAND, chosen.tier)]
+        on_demand = next((o for o in possible if o.tier is Tier.ON_DEMAND), chosen)
+        is_queue = chosen.tier is Tier.FLEX_START
+        if not is_queue or delay_of(chosen, on_demand).total_seconds() <= seconds:
+            return None
+    best = best_for(possible, value)
+    if best is None or best is chosen or not (best.cost and chosen.cost):
+        return None
+    delay = delay_of(chosen, best).total_seconds()
+    origin = "at" if value.is_given else "at an assumed value of"
+    worth = f"{origin} {value.per_hour:,} {best.cost.currency} per hour"
+    if delay > 0:
+        saved = best.cost.expected - chosen.cost.expected
+        saves = f"saves {saved:,} {best.cost.currency}" if saved > 0 else "saves nothing"
+        return best, (
+            f"{_name(chosen)} {saves} but finishes {format_duration(delay)} later, which is not "
+            f"worth it {worth}."
+        )
+    saved = chosen.cost.expected - best.cost.expected
+    return best, (
+        f"{_name(best)} saves {saved:,} {best.cost.currency} and finishes "
+        f"{format_duration(-delay)} later, which is worth it {worth}."
+    )
+
+
 def _overturn(chosen: TierOption, options: Sequence[TierOption]) -> tuple[TierOption | None, str]:
     """The option that the simulation prefers over the rule's, and why; None if they agree.
 
-    Only safer options can win, unless the rule's option is not possible at all; and cost counts
-    only if no price is an estimate.
+    Only safer options can win, unless the rule's option is not possible at all. An estimated price
+    counts with its uncertainty.
     """
     possible = [option for option in options if option.is_possible and option is not chosen]
     if chosen.why_not is not None:
@@ -69,24 +141,27 @@ def _overturn(chosen: TierOption, options: Sequence[TierOption]) -> tuple[TierOp
     cheaper = [
         option
         for option in safer
-        if _is_cheaper(option, chosen) and not option.is_estimate and _keeps_chance(option, chosen)
+        if _is_surely_cheaper(option, chosen) and _keeps_chance(option, chosen)
     ]
-    if cheaper and not chosen.is_estimate:
-        cheapest = min(cheaper, key=_amount)
+    if cheaper:
+        cheapest = min(cheaper, key=_amount_at_most)
+        about = "about " if cheapest.is_estimate or chosen.is_estimate else ""
         return cheapest, (
-            f"{_name(cheapest)} is expected to cost {_money(cheapest)}, compared with "
+            f"{_name(cheapest)} is expected to cost {about}{_money(cheapest)}, compared with "
             f"{_money(chosen)} for {chosen.tier}."
         )
     return None, ""
 
 
 def _preferred(options: Sequence[TierOption]) -> TierOption:
-    """The cheapest option that meets the deadline reliably, estimates last; else the safest."""
+    """The cheapest option that meets the deadline reliably, even if an estimated price is too low;
+    else the safest.
+    """
     reliable = [
         option for option in options if option.chance is None or option.chance >= CHANCE_MIN
     ]
     if reliable:
-        return min(reliable, key=lambda option: (option.is_estimate, _amount(option)))
+        return min(reliable, key=_amount_at_most)
     return max(options, key=lambda option: option.chance or 0.0)
 
 
@@ -172,13 +247,10 @@ def _mentions(chosen: TierOption, options: Sequence[TierOption]) -> Iterator[str
         if option.is_estimate:
             yield (
                 f"{_name(option)} might be cheaper (about {_money(option)}{met}), but its price is "
-                f"an estimate and was not considered. {_SUPPLY_PRICE}"
+                f"an estimate. {_SUPPLY_PRICE}"
             )
         elif chosen.is_estimate:
-            yield (
-                f"{cheaper}, but the {chosen.tier} price is an estimate and was not considered. "
-                f"{_SUPPLY_PRICE}"
-            )
+            yield (f"{cheaper}, but the {chosen.tier} price is an estimate. {_SUPPLY_PRICE}")
         elif option.chance is None or chosen.chance is None:
             yield f"{cheaper}."
         elif option.chance < chosen.chance - _VISIBLE:
@@ -194,6 +266,23 @@ def _mentions(chosen: TierOption, options: Sequence[TierOption]) -> Iterator[str
 
 def _is_cheaper(option: TierOption, chosen: TierOption) -> bool:
     return bool(option.cost and chosen.cost) and _amount(option) < _amount(chosen) * _CHEAPER
+
+
+def _is_surely_cheaper(option: TierOption, chosen: TierOption) -> bool:
+    """Whether it is cheaper even if the estimated prices are wrong in the worst direction."""
+    is_estimate = option.is_estimate or chosen.is_estimate
+    least = _CHEAPER_BY_ESTIMATE if is_estimate else _CHEAPER
+    return bool(option.cost and chosen.cost) and (
+        _amount_at_most(option) < _amount_at_least(chosen) * least
+    )
+
+
+def _amount_at_most(option: TierOption) -> Decimal:
+    return _amount(option) * (PRICE_DOUBT if option.is_estimate else 1)
+
+
+def _amount_at_least(option: TierOption) -> Decimal:
+    return _amount(option) / (PRICE_DOUBT if option.is_estimate else 1)
 
 
 def _amount(option: TierOption) -> Decimal:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from outlast._base.durations import format_duration
+from outlast.capacity.planning.frontier import FrontierPoint
 from outlast.capacity.planning.options import TierOption
 from outlast.capacity.planning.plan import TIERS, CapacityPlan
 from outlast.capacity.pricing.prices import Price
@@ -30,6 +31,12 @@ def plan_json(plan: CapacityPlan) -> dict[str, object]:
         "reasons": list(plan.reasons),
         "warnings": list(plan.warnings),
         "options": [_option_json(option) for option in plan.options],
+        "price_request": plan.price_request,
+        "value_of_time": {
+            "per_hour": float(plan.value_of_time.per_hour),
+            "is_given": plan.value_of_time.is_given,
+        },
+        "frontier": [_frontier_json(point) for point in plan.frontier],
         "cost_expected": _money(plan.cost_expected),
         "save_every_seconds": _seconds(plan.save_every),
         "pods": plan.replicas,
@@ -41,6 +48,31 @@ def plan_json(plan: CapacityPlan) -> dict[str, object]:
         "runs": plan.runs,
         "seed": plan.seed,
     }
+
+
+FRONTIER_HEAD = ("tier", "finish", "cost", "saves", "finishes later", "saved per hour")
+
+
+def frontier_rows(plan: CapacityPlan) -> list[tuple[str, ...]]:
+    """One row per tier on the frontier, fastest first, with the columns `FRONTIER_HEAD`."""
+    return [
+        (
+            point.tier.value,
+            _span(point.finish),
+            f"{point.cost:,}{' (estimate)' if point.is_estimate else ''}",
+            "-" if point.saved is None else f"{point.saved:,}",
+            "-" if point.delay is None else _span(point.delay),
+            "-" if point.saved_per_hour is None else f"{point.saved_per_hour:,}",
+        )
+        for point in plan.frontier
+    ]
+
+
+def frontier_note(plan: CapacityPlan) -> str:
+    """The value of time that the rows of the frontier compare with."""
+    value = plan.value_of_time
+    origin = "as given" if value.is_given else "assumed; set value_of_time or --value-of-time"
+    return f"Value of time: {value.per_hour:,} {plan.prices[0].currency} per hour ({origin})."
 
 
 def table_rows(plan: CapacityPlan) -> list[tuple[str, ...]]:
@@ -65,6 +97,7 @@ def plan_page(plan: CapacityPlan, *, extra: Sequence[str] = ()) -> str:
             f"runs stay below this value. Redone and waiting are averages{per_pod(plan)}."
         ),
         *_ruled_out(plan),
+        *_frontier(plan),
         *_charts(plan),
         *extra,
         page.heading("Inputs and prices"),
@@ -86,6 +119,16 @@ def plan_page(plan: CapacityPlan, *, extra: Sequence[str] = ()) -> str:
 def per_pod(plan: CapacityPlan) -> str:
     """A note that averages are per Pod, if many work in parallel."""
     return f" for one of {plan.replicas:,} Pods" if plan.replicas > 1 else ""
+
+
+def _frontier(plan: CapacityPlan) -> list[str]:
+    if len(plan.frontier) < 2:
+        return []
+    return [
+        page.heading("Cost against time"),
+        page.table(FRONTIER_HEAD, frontier_rows(plan)),
+        page.note(frontier_note(plan)),
+    ]
 
 
 def _ruled_out(plan: CapacityPlan) -> list[str]:
@@ -185,6 +228,18 @@ def _option_json(option: TierOption) -> dict[str, object]:
         "saves": option.saves,
         "interruptions": _rounded(option.interruptions),
         "fallback_share": _rounded(option.fallback_share),
+    }
+
+
+def _frontier_json(point: FrontierPoint) -> dict[str, object]:
+    return {
+        "tier": point.tier.value,
+        "finish_seconds": _seconds(point.finish),
+        "cost": _money(point.cost),
+        "is_estimate": point.is_estimate,
+        "saved": _money(point.saved),
+        "delay_seconds": _seconds(point.delay),
+        "saved_per_hour": _money(point.saved_per_hour),
     }
 
 

@@ -1,7 +1,9 @@
 """Convert a catalog of cloud prices to a price table.
 
 Such a catalog has separate rows for machines and accelerators; a machine with accelerators costs
-the sum of both. Machines without matching accelerator rows are skipped and counted, not guessed.
+the sum of both. A machine without accelerators costs what its row says, accelerators that can be
+attached to it have a row of their own, and a TPU row includes its machine. Machines without
+matching accelerator rows are skipped and counted, not guessed.
 Pure except for reading the file.
 """
 
@@ -14,7 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
-from outlast.capacity.google_cloud import built_in
+from outlast.capacity.google_cloud import TPU_MACHINES, built_in
 from outlast.capacity.pricing.prices import LIST, Price, PriceError, checked_rows, text_of
 from outlast.capacity.vocabulary import Tier
 
@@ -35,6 +37,26 @@ _ACCELERATORS = {
     "L4": "nvidia-l4",
     "RTXPRO6000": "nvidia-rtx-pro-6000",
 }
+_ATTACHED = {
+    "P100": "nvidia-tesla-p100",
+    "P4": "nvidia-tesla-p4",
+    "T4": "nvidia-tesla-t4",
+    "V100": "nvidia-tesla-v100",
+}
+_TPUS = {
+    "tpu-v5litepod-1": "ct5lp-hightpu-1t",
+    "tpu-v5litepod-4": "ct5lp-hightpu-4t",
+    "tpu-v5litepod-8": "ct5lp-hightpu-8t",
+    "tpu-v5p-8": "ct5p-hightpu-4t",
+    "tpu-v6e-1": "ct6e-standard-1t",
+    "tpu-v6e-4": "ct6e-standard-4t",
+    "tpu-v6e-8": "ct6e-standard-8t",
+}
+"""TPU slices of one machine. The name of a v5p slice counts cores, two per chip."""
+
+_WITHOUT_ACCELERATORS = re.compile(
+    r"(e2|f1|g1|[cn][1-4][ad]?|t2[ad]|m[1-4]|h3|h4d|z3|x4)-", re.ASCII
+)
 K = TypeVar("K")
 _AMOUNT = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 _COUNT = re.compile(r"\d{1,6}(\.0{1,6})?", re.ASCII)
@@ -42,10 +64,14 @@ _COUNT = re.compile(r"\d{1,6}(\.0{1,6})?", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportedPrices:
-    """The prices in a catalog, and the machines for which no total could be computed."""
+    """The prices in a file, and the machines for which no total could be computed.
+
+    `unknown_skus` are the descriptions of SKUs that are not a known part of a machine.
+    """
 
     rows: tuple[Price, ...]
     skipped: tuple[str, ...]
+    unknown_skus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +80,9 @@ class _PricePair:
 
     on_demand: Decimal | None
     spot: Decimal | None
+
+
+_NOTHING = _PricePair(Decimal(0), Decimal(0))
 
 
 def read_catalog(path: Path, *, dated: date, source: str, currency: str = "USD") -> ImportedPrices:
@@ -71,8 +100,8 @@ def parse_catalog(
     rows: list[Price] = []
     skipped = []
     for (machine, region), pair in sorted(machines.items()):
-        kind, count = built_in(machine) or ("", 0)
-        extra = accelerators.get((kind, count, region))
+        kind, count = _accelerators_of(machine)
+        extra = accelerators.get((kind, count, region)) if _needs_sum(machine, kind) else _NOTHING
         if extra is None:
             skipped.append(f"{machine} in {region}")
             continue
@@ -111,6 +140,8 @@ def _read_pairs(
             pair = _PricePair(_amount(row, "Price"), _amount(row, "SpotPrice"))
             if row["InstanceType"]:
                 _agree(machines, (row["InstanceType"], row["Region"]), pair)
+            elif (machine := _whole_machine(row)) is not None:
+                _agree(machines, (machine, row["Region"]), pair)
             elif (kind := _ACCELERATORS.get(row["AcceleratorName"])) is not None:
                 _agree(accelerators, (kind, _count(row), row["Region"]), pair)
         except ValueError as error:
@@ -118,6 +149,27 @@ def _read_pairs(
                 f"{name}:{reader.line_num}: {error}", file=name, line=reader.line_num
             ) from None
     return machines, accelerators
+
+
+def _whole_machine(row: dict[str, str]) -> str | None:
+    """The machine type that a row without one prices: a TPU, or one attached accelerator."""
+    name = row["AcceleratorName"]
+    if name in _ATTACHED and _count(row) == 1:
+        return _ATTACHED[name]
+    return _TPUS.get(name)
+
+
+def _accelerators_of(machine: str) -> tuple[str, int]:
+    if machine in _ATTACHED.values():
+        return machine, 1
+    return built_in(machine) or TPU_MACHINES.get(machine) or ("", 0)
+
+
+def _needs_sum(machine: str, kind: str) -> bool:
+    """Whether the accelerators of a machine are priced in another row."""
+    if machine in TPU_MACHINES or machine in _ATTACHED.values():
+        return False
+    return kind != "" or _WITHOUT_ACCELERATORS.match(machine) is None
 
 
 def _sums(machine: str, pair: _PricePair, extra: _PricePair) -> list[tuple[str, Decimal]]:

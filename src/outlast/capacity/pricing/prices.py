@@ -9,7 +9,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from outlast.capacity.errors import InputFileError
-from outlast.capacity.google_cloud import region_of
+from outlast.capacity.google_cloud import offers_flex_start, region_of
 from outlast.capacity.vocabulary import Tier
 
 COLUMNS = (
@@ -28,7 +28,9 @@ STALE_DAYS = 90
 LIST = "list"
 """Used in place of a tier: the list price of a machine that cannot be bought on demand."""
 
-_BUILT_IN = Path(__file__).with_name("prices.csv")
+_BUILT_IN = tuple(Path(__file__).with_name(name) for name in ("prices.csv", "prices_other.csv"))
+"""Machines with built-in GPUs, and all others: common CPU machines, attached GPUs and TPUs."""
+
 _FILE_BYTES_MAX = 32 * 1024**2
 _AMOUNT = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 _PRICED = (Tier.SPOT.value, Tier.FLEX_START.value, Tier.ON_DEMAND.value, LIST)
@@ -90,16 +92,22 @@ class PriceTable:
         """This table with `rows` added; they take precedence."""
         return PriceTable((*self._found.values(), *rows), self.flex_multiplier)
 
-    def find(self, machine: str, location: str, tier: Tier) -> Price:
+    def find(
+        self, machine: str, location: str, tier: Tier, *, attached: tuple[str, int] | None = None
+    ) -> Price:
         """The price of a machine. A zone has the price of its region unless it has its own row.
 
-        Raises `PriceUnknown`, which suggests similar names or locations that have a price.
+        `attached` are accelerators that are not a part of the machine type, with their number; the
+        price includes them. Raises `PriceUnknown`, which suggests similar names or locations that
+        have a price.
         """
+        if attached is not None:
+            return self._with_attached(machine, attached, location, tier)
         for place in dict.fromkeys((location, region_of(location))):
             found = self._found.get((machine, place, tier.value))
             if found is not None:
                 return found
-            if tier is Tier.FLEX_START:
+            if tier is Tier.FLEX_START and offers_flex_start(machine):
                 basis = self._found.get((machine, place, Tier.ON_DEMAND.value))
                 basis = basis or self._found.get((machine, place, LIST))
                 if basis is not None:
@@ -114,9 +122,29 @@ class PriceTable:
     def estimates(self) -> Iterator[Price]:
         """Estimated flex-start prices for machines that have none in the table."""
         for row in self._found.values():
-            is_basis = row.tier in (Tier.ON_DEMAND.value, LIST)
+            is_basis = row.tier in (Tier.ON_DEMAND.value, LIST) and offers_flex_start(row.machine)
             if is_basis and (row.machine, row.location, Tier.FLEX_START.value) not in self._found:
                 yield self._estimate(row)
+
+    def _with_attached(
+        self, machine: str, attached: tuple[str, int], location: str, tier: Tier
+    ) -> Price:
+        kind, count = attached
+        own = (machine, location, tier.value) in self._found or (
+            (machine, region_of(location), tier.value) in self._found
+        )
+        bought = tier if tier is not Tier.FLEX_START or own else Tier.ON_DEMAND
+        base, extra = (self.find(one, location, bought) for one in (machine, kind))
+        if base.currency != extra.currency:
+            raise PriceError(f"The prices of {machine!r} and {kind!r} are in different currencies.")
+        both = replace(
+            base,
+            accelerator=kind,
+            count=count,
+            amount=base.amount + count * extra.amount,
+            date=min(base.date, extra.date),
+        )
+        return both if bought is tier else self._estimate(both)
 
     def _estimate(self, basis: Price) -> Price:
         word = "list price" if basis.tier == LIST else "on-demand price"
@@ -156,7 +184,7 @@ class PriceTable:
 @cache
 def built_in_prices() -> PriceTable:
     """The price table shipped with this version."""
-    return PriceTable(tuple(read_prices(_BUILT_IN)))
+    return PriceTable(tuple(row for file in _BUILT_IN for row in read_prices(file)))
 
 
 def read_prices(path: Path) -> list[Price]:

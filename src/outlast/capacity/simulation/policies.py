@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outlast._base.checks import check_from_zero
 from outlast._base.interval import (
+    AGE_SHAPE,
     LEARNED_WEIGHT,
     IntervalPolicy,
     Observed,
@@ -29,11 +30,9 @@ CEILING_SAVES = 50
 _GROWTH = 0.01
 _GRID_POINTS = 160
 _SHORTEST_SECONDS = 10.0
-# As in `_base.interval`: below and above these ratios, the closed forms are exact.
+# As in `_base.interval`.
 _RATIO_TINY = 1e-8
-_RATIO_HUGE = 30.0
-# Below this ratio, Daly's value is so close that half of the iterations are enough.
-_RATIO_SMALL = 0.2
+_RATIO_HUGE = 1e15
 _NEWTON_ROUNDS = 6
 
 
@@ -90,29 +89,30 @@ def replay_adaptive(
     """The runtime's rule: after each save, choose the best interval for the observations so far.
 
     Unless it `knows_cost`, a run makes its first save at the floor to measure the cost. Unless it
-    `counts_current`, time on the current machine counts only once that machine is gone.
+    `counts_current`, time on the current machine counts only once that machine is gone. The age of
+    a machine always counts.
     """
     rule = IntervalRule(policy, _save_cost(costs))
     usable = np.maximum(sessions.seconds - costs.restart_seconds, 0.0)
     runs, count = usable.shape
-    running, losses, worked, useful = np.zeros((4, runs))
+    running, losses, ended, worked, useful = np.zeros((5, runs))
     knows = np.full(runs, knows_cost)
-    prior_seconds = policy.prior_weight * policy.prior_mean_seconds
     for column in range(count):
         there, lossy = usable[:, column], is_lossy[:, column]
         ids = np.flatnonzero(there > 0)
         at, saved = np.zeros((2, ids.size))
         while ids.size:
             counted = running[ids] + at if counts_current else running[ids]
-            interval = rule.after(running_seconds=counted, losses=losses[ids])
+            interval = rule.after(
+                running_seconds=counted, losses=losses[ids], ended=ended[ids], age_seconds=at
+            )
             if not knows_cost:
                 interval = np.where(knows[ids], interval, policy.floor_seconds)
             left = there[ids] - at
             cycles = np.floor(left / (interval + costs.save_seconds))
-            if counts_current:
-                # The interval hardly changes until the observed time has grown noticeably.
-                few = np.floor(_GROWTH * (prior_seconds + counted) / interval)
-                cycles = np.minimum(cycles, np.maximum(few, 1.0))
+            # The interval hardly changes until the age has grown noticeably.
+            few = np.floor(_GROWTH * at / interval)
+            cycles = np.minimum(cycles, np.maximum(few, 1.0))
             if not knows_cost:
                 cycles = np.where(knows[ids], cycles, np.minimum(cycles, 1.0))
             goes_on = cycles > 0
@@ -128,11 +128,16 @@ def replay_adaptive(
             knows[ids] = True
         running += there
         losses += lossy
+        ended += sessions.is_lost[:, column]
     return _replayed(sessions, usable, worked, useful)
 
 
 def learned_policy(
-    *, mean_seconds: float, unannounced_share: float, save_seconds: float
+    *,
+    mean_seconds: float,
+    unannounced_share: float,
+    save_seconds: float,
+    age_shape: float | None = None,
 ) -> IntervalPolicy:
     """The runtime's settings after earlier runs have measured the pool and the cost of a save.
 
@@ -143,6 +148,7 @@ def learned_policy(
         prior_mean_seconds=mean_seconds,
         prior_unannounced_share=unannounced_share,
         prior_weight=LEARNED_WEIGHT,
+        prior_age_shape=AGE_SHAPE if age_shape is None else age_shape,
         ceiling_seconds=max(default.ceiling_seconds, CEILING_SAVES * save_seconds),
     )
 
@@ -226,44 +232,57 @@ class IntervalRule:
         self._least = _chosen(policy, cost, Observed(running_seconds=0.0, unannounced=10**15))
         self._most = _chosen(policy, cost, Observed(running_seconds=1e18))
 
-    def after(self, *, running_seconds: ArrayLike, losses: ArrayLike) -> Floats:
-        """The interval after `losses` interruptions have lost work in `running_seconds`."""
+    def after(
+        self,
+        *,
+        running_seconds: ArrayLike,
+        losses: ArrayLike,
+        ended: ArrayLike,
+        age_seconds: ArrayLike,
+    ) -> Floats:
+        """The interval on a machine of this age, after `ended` interruptions in `running_seconds`.
+
+        `losses` of them lost work.
+        """
         policy = self.policy
         count = policy.prior_weight * policy.prior_unannounced_share + np.asarray(losses, float)
         seconds = policy.prior_weight * policy.prior_mean_seconds + np.asarray(running_seconds)
         mean = np.divide(seconds, count, out=np.full(count.shape, math.inf), where=count > 0)
-        return np.clip(best_intervals(self._cost_seconds, mean), self._least, self._most)
+        life_seconds = seconds / (policy.prior_weight + np.asarray(ended, float))
+        growth = mean / (policy.prior_age_shape * life_seconds)
+        ages = np.asarray(age_seconds) / life_seconds
+        mean = mean * (policy.prior_age_shape - 1 + ages) / policy.prior_age_shape
+        found = best_intervals(self._cost_seconds, mean, growth)
+        return np.clip(found, self._least, self._most)
 
 
-def best_intervals(save_seconds: ArrayLike, mean_seconds: ArrayLike) -> Floats:
-    """For each mean time, the interval that keeps the most work under random interruptions."""
-    save, mean = np.broadcast_arrays(
-        np.asarray(save_seconds, float), np.asarray(mean_seconds, float)
+def best_intervals(
+    save_seconds: ArrayLike, mean_seconds: ArrayLike, growth: ArrayLike = 0.0
+) -> Floats:
+    """`best_interval` of `_base.interval`, for arrays."""
+    save, mean, growth = np.broadcast_arrays(
+        np.asarray(save_seconds, float), np.asarray(mean_seconds, float), np.asarray(growth, float)
     )
-    ratio = save / mean
-    if _RATIO_TINY < ratio.min(initial=1.0) and ratio.max(initial=0.0) < _RATIO_SMALL:
-        small = _newton(_daly(ratio), ratio, rounds=_NEWTON_ROUNDS // 2)
-        return np.asarray(small * mean, float)
-    known = np.clip(ratio, _RATIO_TINY, _RATIO_HUGE)
-    x = np.where(known < 2, _daly(known), 1 - np.exp(-1 - known))
-    x = _newton(x, known, rounds=_NEWTON_ROUNDS)
-    with np.errstate(invalid="ignore"):
-        found = np.where(ratio < _RATIO_TINY, _daly(ratio) * mean, x * mean)
-    found = np.where(ratio > _RATIO_HUGE, mean, found)
-    return np.where(np.isinf(mean), np.where(save > 0, math.inf, 0.0), found)
+    is_plain = (save > 0) & np.isfinite(mean)
+    ratio = np.where(is_plain, np.minimum(save / mean, _RATIO_HUGE), 1.0)
+    growth = np.where(is_plain, growth, 0.0)
+    drift = growth * ratio
+    y = 2 * ratio / (drift + np.hypot(drift, np.sqrt(2 * ratio)))
+    rounds = _newton(y, ratio, drift)
+    y = np.where(ratio < _RATIO_TINY, y + y * y / 6, rounds)
+    kept = -np.expm1(-y)
+    rest = 1 - growth * kept
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(rest > 0, kept * (mean + growth * save) / rest, math.inf)
+    return np.where(is_plain, found, np.where(save > 0, math.inf, 0.0))
 
 
-def _newton(x: Floats, ratio: Floats, *, rounds: int) -> Floats:
-    """Newton's method on log(1 - x) + x + ratio = 0, where x is the interval over the mean time."""
-    for _ in range(rounds):
-        x = x + (1 - x) / x * (np.log1p(-x) + x + ratio)
-    return x
-
-
-def _daly(ratio: Floats) -> Floats:
-    """Daly's interval over the mean time, where the cost of a save over the mean is below 2."""
-    half = ratio / 2
-    return np.sqrt(2 * ratio) * (1 + np.sqrt(half) / 3 + half / 9) - ratio
+def _newton(y: Floats, ratio: Floats, drift: Floats) -> Floats:
+    """Newton's method on exp(-y) - 1 + y * (1 + drift) = ratio."""
+    for _ in range(_NEWTON_ROUNDS):
+        kept = -np.expm1(-y)
+        y = y - (y * (1 + drift) - kept - ratio) / (drift + kept)
+    return y
 
 
 def _chosen(policy: IntervalPolicy, cost: SaveCost, observed: Observed) -> float:

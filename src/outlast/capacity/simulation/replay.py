@@ -39,6 +39,13 @@ class SessionTable:
         return self.is_lost & (chance < share)
 
     @property
+    def lives(self) -> list[tuple[float, bool]]:
+        """The length of each session, and whether its machine was lost."""
+        is_there = self.seconds > 0
+        seconds, is_lost = self.seconds[is_there].tolist(), self.is_lost[is_there].tolist()
+        return list(zip(seconds, is_lost, strict=True))
+
+    @property
     def machine_seconds(self) -> Floats:
         """The machine time of each run."""
         return np.asarray(self.seconds.sum(axis=1), float)

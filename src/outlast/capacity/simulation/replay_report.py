@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from outlast._base.durations import format_duration
 from outlast._base.interval import IntervalPolicy, daly, young
+from outlast.capacity.simulation.age_shape import measure_age_shape
 from outlast.capacity.simulation.deadlines import (
     DeadlineOutcome,
     DeadlinePolicy,
@@ -317,6 +318,7 @@ def _rows(
             mean_seconds=float(sessions.machine_seconds.sum()) / int(sessions.is_lost.sum()),
             unannounced_share=settings.unannounced_share,
             save_seconds=costs.save_seconds,
+            age_shape=measure_age_shape(sessions.lives),
         )
         learned = replay_adaptive(sessions, is_lossy, costs, policy, knows_cost=True)
         yield _row("adaptive, learned", None, learned)

@@ -1,10 +1,11 @@
 """Read traces of Spot pools, and repair their timestamps where that is safe.
 
 Three public formats are supported: availability in steps (`{"metadata": {"gap_seconds": N},
-"data": [0, 1]}`), nodes added and removed (`milliseconds,add|remove,node`), and the size of a pool
-over time (`date, time, count`). All are converted to the lives of machines. Line formats may have a
-header. Timestamps in real files sometimes go backwards: a few are repaired and reported, a file
-with many is refused. Pure except for reading the file.
+"data": [0, 1]}`, or the number of available machines in each step), nodes added and removed
+(`milliseconds,add|remove,node`), and the size of a pool over time (`date, time, count`). All are
+converted to the lives of machines. Line formats may have a header. Timestamps in real files
+sometimes go backwards: a few are repaired and reported, a file with many is refused. Pure except
+for reading the file.
 """
 
 import json
@@ -12,7 +13,7 @@ import math
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
@@ -32,6 +33,9 @@ LIVES_MAX = 1_000_000
 """A trace with more machines is refused: a few lines of counts could imply any number."""
 
 _FILE_BYTES_MAX = 64 * 1024**2
+# Steps that are set more rarely than this, and one at a time, look like events.
+_RARE_SHARE = 0.1
+_LIVES_JUDGED = 3
 _NODE_LINE = re.compile(r"(\d{1,15}) *, *(add|remove) *, *([\w.:-]{1,200})", re.ASCII)
 _COUNT_LINE = re.compile(
     r"(\d{4}-\d\d-\d\d)(?: *, *|[T ])(\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)?)"
@@ -142,7 +146,7 @@ def parse_trace(
     if not text.strip():
         raise TraceError(f"The trace {name!r} is empty.", file=name)
     if text.lstrip()[0] in "{[":
-        trace = _from_steps(text, name, polarity)
+        trace = _from_steps(text, name, polarity, seed)
     else:
         trace = _from_lines(text, name, repair, seed)
     if not trace.lives:
@@ -176,7 +180,7 @@ def lifetimes_in(trace: Trace) -> "EmpiricalLifetimes":
     )
 
 
-def _from_steps(text: str, name: str, polarity: TracePolarity) -> Trace:
+def _from_steps(text: str, name: str, polarity: TracePolarity, seed: int) -> Trace:
     try:
         tree = json.loads(text)
         gap, data = tree["metadata"]["gap_seconds"], tree["data"]
@@ -194,16 +198,46 @@ def _from_steps(text: str, name: str, polarity: TracePolarity) -> Trace:
         )
     if not isinstance(data, list) or not data:
         raise TraceError(f"The trace {name!r} has no steps.", file=name)
-    if not all(step in (0, 1) and isinstance(step, int) for step in data):
-        raise TraceError(f"The trace {name!r} has steps other than 0 and 1.", file=name)
+    if not all(type(step) is int and 0 <= step <= LIVES_MAX for step in data):
+        raise TraceError(
+            f"The trace {name!r} has steps that are not whole numbers of at least 0.",
+            hint="Expected 0 or 1, or the number of available machines.",
+            file=name,
+        )
+    if max(data) > 1:
+        if polarity is not TracePolarity.AVAILABLE:
+            raise TraceError(
+                f"The trace {name!r} contains numbers of machines, up to {max(data)}, which can "
+                "only mean available ones.",
+                hint="Omit --polarity.",
+                file=name,
+            )
+        lives = _lives_of_counts([(n * gap, count) for n, count in enumerate(data)], name, seed)
+        end = float(len(data) * gap)
+        alive = [replace(life, end_seconds=end) for life in lives if not life.lost]
+        return _trace(name, end, [*(life for life in lives if life.lost), *alive], ())
     up = [(step == 1) == (polarity is TracePolarity.AVAILABLE) for step in data]
     edges = [0, *(n for n in range(1, len(up)) if up[n] != up[n - 1]), len(up)]
-    lives = tuple(
+    lives = [
         MachinePeriod(start_seconds=start * gap, end_seconds=end * gap, lost=end < len(up))
         for start, end in pairwise(edges)
         if up[start]
+    ]
+    concerns = _about_polarity(up, lives, name, polarity)
+    return Trace(name=name, seconds=float(len(up) * gap), lives=tuple(lives), repairs=concerns)
+
+
+def _about_polarity(
+    up: Sequence[bool], lives: Sequence[MachinePeriod], name: str, polarity: TracePolarity
+) -> tuple[str, ...]:
+    """A note if the steps look as if 1 meant the opposite: rare, and only for one step each."""
+    if len(lives) < _LIVES_JUDGED or sum(up) > _RARE_SHARE * len(up) or sum(up) > 1.1 * len(lives):
+        return ()
+    other = next(one for one in TracePolarity if one is not polarity)
+    return (
+        f"In {name!r}, machines are available in only {sum(up) / len(up):.1%} of the steps, nearly "
+        f"always for a single step. If 1 means {other} in this file, use --polarity {other}.",
     )
-    return Trace(name=name, seconds=float(len(up) * gap), lives=lives)
 
 
 def _from_nodes(lines: Sequence[tuple[int, str]], name: str, repair: TimestampRepair) -> Trace:
@@ -252,6 +286,14 @@ def _from_counts(
         samples.append((when.timestamp(), int(match[3])))
     samples, repairs = _in_order(samples, name, repair)
     first, end = samples[0][0], samples[-1][0] - samples[0][0]
+    lives = _lives_of_counts([(time - first, count) for time, count in samples], name, seed)
+    return _trace(name, end, lives, repairs)
+
+
+def _lives_of_counts(
+    samples: Sequence[tuple[float, int]], name: str, seed: int
+) -> list[MachinePeriod]:
+    """The lives behind the size of a pool. Those that were not lost end with the last sample."""
     chance = random.Random(seed)
     born: list[float] = []
     lives = []
@@ -259,11 +301,11 @@ def _from_counts(
         while len(born) > count:
             # A count does not show which machine was lost, so each is equally likely.
             start = born.pop(chance.randrange(len(born)))
-            lives.append(MachinePeriod(start_seconds=start, end_seconds=time - first, lost=True))
+            lives.append(MachinePeriod(start_seconds=start, end_seconds=time, lost=True))
         _check_number(len(lives) + max(count, len(born)), name)
-        born += [time - first] * (count - len(born))
-    lives += [MachinePeriod(start_seconds=start, end_seconds=end, lost=False) for start in born]
-    return _trace(name, end, lives, repairs)
+        born += [time] * (count - len(born))
+    end = samples[-1][0]
+    return lives + [MachinePeriod(start_seconds=s, end_seconds=end, lost=False) for s in born]
 
 
 def _in_order(

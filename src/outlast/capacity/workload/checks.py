@@ -3,10 +3,16 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from difflib import get_close_matches
 
 from outlast._redact import redact_all, redact_words, shows_secret
-from outlast.capacity.google_cloud import ATTACHED, MACHINES, built_in, default_machine
+from outlast.capacity.google_cloud import (
+    ATTACHED,
+    MACHINES,
+    built_in,
+    default_machine,
+    has_tpus,
+    similar_accelerator,
+)
 from outlast.capacity.vocabulary import (
     AccessMode,
     ClusterMode,
@@ -23,7 +29,7 @@ from outlast.capacity.workload.addresses import (
     check_url,
 )
 from outlast.capacity.workload.fields import FieldError
-from outlast.capacity.workload.sections import AddressOrSecret, Serving, Storage
+from outlast.capacity.workload.sections import NO_TPUS, AddressOrSecret, Serving, Storage
 from outlast.capacity.workload.spec import WorkloadSpec
 
 MAX_RUN_MIN = timedelta(minutes=10)
@@ -43,6 +49,8 @@ def check_workload(workload: WorkloadSpec) -> None:
 
 
 def _check_machine(workload: WorkloadSpec) -> None:
+    if workload.machine is not None and has_tpus(workload.machine):
+        raise FieldError(("machine",), NO_TPUS)
     accelerator = workload.accelerator
     if accelerator is None:
         return
@@ -60,8 +68,8 @@ def _check_machine(workload: WorkloadSpec) -> None:
             raise FieldError(("machine",), f"This machine type has no {kind}. Use one of {wanted}.")
         return
     if kind not in MACHINES:
-        near = get_close_matches(kind, MACHINES, n=1, cutoff=0.8)
-        ask = f"Did you mean {near[0]!r}?" if near else "Set the machine type with `machine`."
+        near = similar_accelerator(kind)
+        ask = f"Did you mean {near!r}?" if near else "Set the machine type with `machine`."
         raise FieldError(
             ("accelerator", "type"), f"No machine type is known for this accelerator. {ask}"
         )

@@ -27,6 +27,11 @@ from outlast.capacity.workload.fields import (
     model_validator,
 )
 
+NO_TPUS = (
+    "TPUs are not supported in workload files: only CPU machines and nvidia-... accelerators can "
+    "be planned and rendered. `outlast prices` shows what TPUs cost."
+)
+
 
 class Accelerator(WorkloadSection):
     """The accelerators of each node."""
@@ -36,10 +41,10 @@ class Accelerator(WorkloadSection):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.type.startswith("tpu"):
+            raise FieldError(("type",), NO_TPUS)
         if not self.type.startswith("nvidia-"):
-            raise FieldError(
-                ("type",), "Only nvidia-... accelerators are supported. TPU slices are not."
-            )
+            raise FieldError(("type",), "Only nvidia-... accelerators are supported.")
         return self
 
 
@@ -270,6 +275,13 @@ class Measured(WorkloadSection):
     )
     unannounced: float | None = Field(
         default=None, ge=0, le=1, description="Share of interruptions without notice, 0 to 1."
+    )
+    age_shape: float | None = Field(
+        default=None,
+        gt=1,
+        le=1000,
+        description="How similar nodes are in how long they last: 2 if an old node is much safer "
+        "than a new one, 100 if age hardly matters.",
     )
     grace: Duration | None = Field(default=None, description="Grace period that Pods actually got.")
     waiting: Duration | None = Field(default=None, description="Mean wait for a new node.")

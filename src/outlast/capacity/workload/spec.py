@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated, Any
 
-from outlast.capacity.google_cloud import default_machine
+from outlast.capacity.google_cloud import ATTACHED, default_machine, offers_flex_start
 from outlast.capacity.vocabulary import Launcher, StorageKind, Tier, WorkloadKind
 from outlast.capacity.workload.cluster import Cluster
 from outlast.capacity.workload.fields import (
@@ -96,6 +96,12 @@ class WorkloadSpec(WorkloadSection):
         default=None,
         description="Deadline: a duration from the start, such as 72h, or a time with a time zone.",
     )
+    value_of_time: float | None = Field(
+        default=None,
+        ge=0,
+        le=1_000_000,
+        description="What finishing one hour earlier is worth, in the currency of the prices.",
+    )
     checkpoint: CheckpointSpec | None = Field(
         default=None, description="Where and how often checkpoints are saved."
     )
@@ -176,7 +182,15 @@ class WorkloadSpec(WorkloadSection):
     @property
     def has_flex_start(self) -> bool:
         """Whether flex-start offers its machine type."""
-        return self.accelerator is not None or self.machine_type.startswith("h4d")
+        return self.accelerator is not None or offers_flex_start(self.machine_type)
+
+    @property
+    def attached(self) -> tuple[str, int] | None:
+        """Accelerators that are attached to the machine type instead of built into it."""
+        accelerator = self.accelerator
+        if accelerator is None or not self.machine_type.startswith(f"{ATTACHED}-"):
+            return None
+        return accelerator.type, accelerator.count
 
     @property
     def pods(self) -> int:

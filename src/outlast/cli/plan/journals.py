@@ -3,7 +3,8 @@
 import sys
 
 from outlast.cli.printing import say
-from outlast.measured import RunJournal, open_journal
+from outlast.journal.run_journal import RunJournal
+from outlast.measured import open_journal
 
 
 def open_journal_with_warning(url: str) -> RunJournal:

@@ -49,6 +49,8 @@ def learn(
     journals = {journal.url: journal for journal in map(open_journal_with_warning, urls)}
     found = measurements_in(list(journals.values()), nodes=nodes)
     learned = learn_from(found)
+    if doubt := found.doubt:
+        say(f"warning: {doubt}", file=sys.stderr)
     diff = None if workload is None else _diff(workload, learned)
     if format is Format.JSON:
         say_json(_as_json(found, learned, diff), indent=2)
@@ -125,5 +127,6 @@ def _as_json(found: RunMeasurements, learned: LearnedValues, diff: str | None) -
         "size_bytes": learned.size_bytes,
         "measured": learned.measured,
         "interval_seconds": learned.interval.seconds,
+        "warning": found.doubt,
         "diff": diff,
     }

@@ -12,7 +12,16 @@ from cyclopts import Parameter
 from outlast.capacity.planning.assumptions import assume
 from outlast.capacity.planning.plan import CapacityPlan
 from outlast.capacity.planning.plan import plan as make_plan
-from outlast.capacity.planning.report import HEAD, per_pod, plan_json, plan_page, table_rows
+from outlast.capacity.planning.report import (
+    FRONTIER_HEAD,
+    HEAD,
+    frontier_note,
+    frontier_rows,
+    per_pod,
+    plan_json,
+    plan_page,
+    table_rows,
+)
 from outlast.capacity.planning.sweep import (
     ParameterSweep,
     PlanOrError,
@@ -51,6 +60,8 @@ class PlanFlags:
     """CSV file with prices that override the built-in ones."""
     flex_multiplier: str = str(FLEX_MULTIPLIER)
     """Estimate flex-start prices as this multiple of the on-demand price."""
+    value_of_time: str | None = None
+    """What finishing one hour earlier is worth. Default: as in the file, or 10."""
     bucket_location: str | None = None
     """Location of the checkpoint bucket, such as us-central1, nam4 or eu."""
     trace: Path | None = None
@@ -111,6 +122,8 @@ def _planner(
         raise OutlastError(f"--runs: expected 1 to 10,000,000, got {flags.runs}.")
     table = price_table(flags.prices, flags.flex_multiplier)
     pairs = parse_overrides(flags.overrides)
+    if flags.value_of_time is not None:
+        pairs = {**pairs, "value_of_time": flags.value_of_time}
     trace = _read_trace(flags)
 
     def plan_for(more: dict[str, str]) -> CapacityPlan:
@@ -193,7 +206,10 @@ def _shaped(workload: Workload, shape: float | None) -> LifetimeDistribution | N
 
 
 def _print_plan(plan: CapacityPlan) -> None:
-    say(f"Recommended tier for {plan.workload}: {plan.tier}\n")
+    say(f"Recommended tier for {plan.workload}: {plan.tier}")
+    if plan.price_request is not None:
+        say(plan.price_request)
+    say()
     for reason in plan.reasons:
         say(f"- {reason}")
     say()
@@ -201,6 +217,10 @@ def _print_plan(plan: CapacityPlan) -> None:
     for option in plan.options:
         if option.why_not is not None:
             say(f"{option.tier}: {option.why_not}")
+    if len(plan.frontier) > 1:
+        say("\nCost against time, fastest first:")
+        print_table(FRONTIER_HEAD, frontier_rows(plan))
+        say(frontier_note(plan))
     say(f"\nBased on up to {plan.runs:,} simulated runs per tier.", end=" ")
     if plan.replicas > 1:
         say(f"Redone and waiting are averages{per_pod(plan)}.", end=" ")

@@ -10,7 +10,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from outlast.capacity.pricing.catalog import read_catalog
+from outlast.capacity.pricing.billing_export import is_billing_export, parse_billing_export
+from outlast.capacity.pricing.catalog import ImportedPrices, parse_catalog
 from outlast.capacity.pricing.prices import (
     FLEX_MULTIPLIER,
     STALE_DAYS,
@@ -21,6 +22,7 @@ from outlast.capacity.pricing.prices import (
     format_prices,
     parse_multiplier,
     read_prices,
+    text_of,
 )
 from outlast.cli.option_types import Files
 from outlast.cli.printing import print_table, say, say_json, write_document
@@ -41,9 +43,11 @@ class PriceFlags:
     """Which prices to show, and as of when."""
 
     import_: Annotated[Path | None, Parameter(name="--import")] = None
-    """Show the prices of a catalog CSV that has separate rows for machines and accelerators."""
+    """Show the prices of a file: a pricing export of Cloud Billing, or the CSV of a catalog."""
+    refresh: Path | None = None
+    """Replace the built-in prices with those of such a file, and keep the others."""
     date: datetime.date | None = None
-    """Date of the imported prices. Required with --import."""
+    """Date of the imported prices. Required for a catalog; an export contains it."""
     source: str | None = None
     """Source of the imported prices. Default: the file name."""
     prices: Files = ()
@@ -85,6 +89,14 @@ def prices(filters: list[str] | None = None, /, *, flags: PriceFlags = _DEFAULTS
 
 
 def _table(flags: PriceFlags) -> PriceTable:
+    if flags.refresh is not None:
+        if flags.import_ is not None:
+            raise OutlastError(
+                "--import and --refresh cannot be combined.",
+                hint="Use --refresh to keep prices that the file does not have.",
+            )
+        rows = _imported(flags.refresh, flags.date, flags.source, flags.flex_multiplier).rows
+        return price_table(flags.prices, flags.flex_multiplier).replaced_by(rows)
     if flags.import_ is not None:
         if flags.prices:
             raise OutlastError(
@@ -93,7 +105,9 @@ def _table(flags: PriceFlags) -> PriceTable:
             )
         return _imported(flags.import_, flags.date, flags.source, flags.flex_multiplier)
     if flags.date is not None or flags.source is not None:
-        raise OutlastError("--date and --source require --import.", hint="Add --import FILE.")
+        raise OutlastError(
+            "--date and --source require --import or --refresh.", hint="Add --import FILE."
+        )
     return price_table(flags.prices, flags.flex_multiplier)
 
 
@@ -121,19 +135,39 @@ def warn_if_stale(rows: Iterable[Price], *, today: datetime.date) -> None:
 def _imported(
     path: Path, dated: datetime.date | None, source: str | None, flex_multiplier: str
 ) -> PriceTable:
-    if dated is None:
+    text = text_of(path)
+    if is_billing_export(text):
+        found = _exported(text, path, dated, source)
+    elif dated is None:
         raise OutlastError(
-            "--import requires --date, because a catalog does not contain the date of its prices.",
+            "--import and --refresh require --date, because a catalog does not contain the date of "
+            "its prices.",
             hint="Add a date such as --date 2026-08-21.",
         )
-    found = read_catalog(path, dated=dated, source=source or path.name)
-    if found.skipped:
-        say(
-            f"warning: Skipped machines without matching accelerator prices: {len(found.skipped)}, "
-            f"such as {', '.join(found.skipped[:3])}.",
-            file=sys.stderr,
-        )
+    else:
+        found = parse_catalog(text, name=str(path), dated=dated, source=source or path.name)
+    for count, what, examples in (
+        (len(found.skipped), "machines without prices for all their parts", found.skipped),
+        (len(found.unknown_skus), "SKUs that are not known parts of machines", found.unknown_skus),
+    ):
+        if count:
+            say(
+                f"warning: Skipped {what}: {count}, such as {', '.join(examples[:3])}.",
+                file=sys.stderr,
+            )
     return PriceTable(found.rows, parse_multiplier(flex_multiplier))
+
+
+def _exported(
+    text: str, path: Path, dated: datetime.date | None, source: str | None
+) -> ImportedPrices:
+    if dated is not None:
+        raise OutlastError(
+            f"--date cannot be combined with {path}, because a pricing export contains the date of "
+            "its prices.",
+            hint="Remove --date.",
+        )
+    return parse_billing_export(text, name=str(path), source=source or path.name)
 
 
 def _all_rows(table: PriceTable) -> list[Price]:

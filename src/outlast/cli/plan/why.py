@@ -10,15 +10,16 @@ from pathlib import Path
 from cyclopts import Parameter
 
 from outlast._base.durations import format_duration
-from outlast.capacity.planning.tier_rules import choose_tier_by_rule
+from outlast.capacity.planning.attempt_price import RunPrice, price_attempts, unpriced_notes
 from outlast.capacity.planning.why import (
     SuggestedChange,
     TimeAndCost,
+    TimeBreakdown,
     best_change,
     cost_breakdown,
     total_amount,
 )
-from outlast.capacity.pricing.prices import PriceUnknown, built_in_prices, parse_amount
+from outlast.capacity.pricing.prices import parse_amount
 from outlast.capacity.vocabulary import Tier
 from outlast.capacity.workload.file import Workload
 from outlast.cli.option_types import WholeNumber
@@ -28,7 +29,8 @@ from outlast.cli.printing import Format, print_table, say, say_json
 from outlast.errors import OutlastError
 from outlast.journal.attempt import Ending
 from outlast.journal.derive import AttemptSummary
-from outlast.measured import RunJournal, node_count, time_breakdown
+from outlast.journal.run_journal import RunJournal
+from outlast.measured import attempt_uses, node_count, time_breakdown
 
 
 @Parameter(name="*")
@@ -67,14 +69,15 @@ def why(url: str, /, *, flags: WhyFlags = _DEFAULTS) -> None:
     described = None if flags.workload is None else Workload.read(flags.workload)
     nodes = node_count(flags.nodes, described)
     journal = open_journal_with_warning(url)
-    rate = _rate(flags, described)
+    rate = _rate(flags, described, journal)
     spent = time_breakdown(journal)
-    parts = cost_breakdown(spent, price=rate.amount, nodes=nodes)
+    cost = _run_cost(spent, rate, nodes)
+    parts = cost_breakdown(spent, price=rate.exact if rate else None, nodes=nodes)
     change = best_change(spent)
     if flags.format is Format.JSON:
-        say_json(_as_json(journal, parts, change, rate), indent=2)
+        say_json(_as_json(journal, parts, change, cost), indent=2)
         return
-    _print_parts(journal, parts, rate)
+    _print_parts(journal, parts, cost)
     _print_attempts(journal)
     _print_change(change)
 
@@ -86,14 +89,6 @@ def _check(flags: WhyFlags) -> None:
         raise OutlastError("--currency requires --price.")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _NodePrice:
-    """The price of one node for an hour; `amount` is None if unknown."""
-
-    amount: Decimal | None = None
-    currency: str = "USD"
-
-
 def _amount(price: str) -> Decimal:
     try:
         return parse_amount(price)
@@ -101,54 +96,88 @@ def _amount(price: str) -> Decimal:
         raise OutlastError(f"--{error}") from None
 
 
-def _rate(flags: WhyFlags, workload: Workload | None) -> _NodePrice:
-    """The given price or that of the workload's machine, with warnings if it is uncertain."""
+@dataclass(frozen=True, kw_only=True)
+class _RunCost:
+    """The cost of a run, between `low` and `high`, and its mean price if that is known."""
+
+    low: Decimal
+    high: Decimal | None
+    price: Decimal | None
+    currency: str
+
+    @property
+    def text(self) -> str:
+        if self.high == self.low:
+            return f"{self.low} {self.currency}"
+        if self.high is None:
+            return f"at least {self.low} {self.currency}"
+        return f"{self.low} to {self.high} {self.currency}"
+
+
+def _run_cost(spent: TimeBreakdown, rate: RunPrice | None, nodes: int) -> _RunCost | None:
+    if rate is None:
+        return None
+    low = total_amount(cost_breakdown(spent, price=rate.low, nodes=nodes))
+    high = total_amount(cost_breakdown(spent, price=rate.high, nodes=nodes))
+    assert low is not None
+    return _RunCost(low=low, high=high, price=rate.exact, currency=rate.currency)
+
+
+def _rate(flags: WhyFlags, workload: Workload | None, journal: RunJournal) -> RunPrice | None:
+    """The given price or that of each attempt's machine, with warnings if it is uncertain."""
     if flags.price is not None:
-        return _NodePrice(amount=_amount(flags.price), currency=flags.currency or "USD")
+        amount = _amount(flags.price)
+        return RunPrice(low=amount, high=amount, currency=flags.currency or "USD")
     if workload is None:
-        return _NodePrice()
-    tier = flags.tier
-    if tier is None or tier is Tier.AUTO:
-        tier = choose_tier_by_rule(workload).tier
-    bought = workload.hybrid.order[0] if tier is Tier.HYBRID else tier
-    try:
-        price = built_in_prices().find(workload.machine_type, workload.cluster.location, bought)
-    except PriceUnknown as error:
-        _warn(f"{error} Costs are not shown. Supply a price with --price.")
-        return _NodePrice()
-    if tier is Tier.HYBRID:
-        _warn(
-            f"A hybrid run may use {', '.join(workload.hybrid.order)}, and the journal does not "
-            f"record which. All time is priced as {bought}. Use --tier or --price to change this."
-        )
-    if price.is_estimate:
-        _warn(f"The {bought} price is an {price.source}.")
-    warn_if_stale([price], today=flags.today or datetime.now(UTC).date())
-    return _NodePrice(amount=price.amount, currency=price.currency)
+        return None
+    uses = attempt_uses(journal)
+    found = price_attempts(uses, workload, tier=flags.tier)
+    if found is None:
+        for note in unpriced_notes(uses, workload, tier=flags.tier):
+            _warn(f"{note} Supply a price with --price.")
+        return None
+    for note in found.notes:
+        _warn(note)
+    if found.exact is None:
+        _warn("Use --tier or --price for an exact cost.")
+    warn_if_stale(found.rows, today=flags.today or datetime.now(UTC).date())
+    return found
 
 
 def _warn(sentence: str) -> None:
     say(f"warning: {sentence}", file=sys.stderr)
 
 
-def _print_parts(journal: RunJournal, parts: Sequence[TimeAndCost], rate: _NodePrice) -> None:
+def _print_parts(journal: RunJournal, parts: Sequence[TimeAndCost], cost: _RunCost | None) -> None:
     total_seconds = journal.summary.total_seconds
-    money = total_amount(parts)
     state = "finished" if journal.summary.finished else "not finished"
     say(f"{journal.url}: {state}. Total time: {format_duration(total_seconds)}.", end="")
-    if money is not None and rate.amount is not None:
-        say(f" Cost: {money} {rate.currency} ({rate.amount:f} per node-hour).", end="")
+    if cost is not None:
+        price = "" if cost.price is None else f" ({_per_hour(cost.price)} per node-hour)"
+        say(f" Cost: {cost.text}{price}.", end="")
+    if uncertain := journal.summary.uncertain_seconds:
+        say(
+            f" Uncertain by up to {format_duration(uncertain)}: a killed attempt does not record "
+            "its end.",
+            end="",
+        )
     say("\n")
     rows = [
         (
             part.name,
             format_duration(part.seconds),
             f"{part.share:.1%}",
-            "-" if part.amount is None else f"{part.amount} {rate.currency}",
+            "-" if part.amount is None or cost is None else f"{part.amount} {cost.currency}",
         )
         for part in parts
     ]
     print_table(("spent on", "time", "share", "cost"), rows)
+
+
+def _per_hour(price: Decimal) -> str:
+    """A price as in the table, or the mean of several to the fourth digit."""
+    digits = price.as_tuple().exponent
+    return f"{price:.4f}" if isinstance(digits, int) and digits < -9 else f"{price:f}"
 
 
 def _print_attempts(journal: RunJournal) -> None:
@@ -158,7 +187,7 @@ def _print_attempts(journal: RunJournal) -> None:
     for index, attempt in enumerate(attempts):
         following = attempts[index + 1].waited_seconds if index + 1 < len(attempts) else None
         grace = attempt.grace
-        lost = format_duration(attempt.steps_lost * step_seconds)
+        lost = format_duration(attempt.steps_lost * step_seconds + attempt.unrecorded_seconds)
         rows.append(
             (
                 str(attempt.attempt),
@@ -187,16 +216,20 @@ def _as_json(
     journal: RunJournal,
     parts: Sequence[TimeAndCost],
     change: SuggestedChange | None,
-    rate: _NodePrice,
+    cost: _RunCost | None,
 ) -> dict[str, object]:
-    money = total_amount(parts)
+    is_exact = cost is not None and cost.price is not None
     return {
         "url": journal.url,
         "finished": journal.summary.finished,
         "total_seconds": journal.summary.total_seconds,
-        "cost": None if money is None else str(money),
-        "currency": None if money is None else rate.currency,
-        "price_per_hour": None if rate.amount is None else f"{rate.amount:f}",
+        "uncertain_seconds": journal.summary.uncertain_seconds,
+        # Null if it is not exactly known; then it is between the other two.
+        "cost": str(cost.low) if cost is not None and is_exact else None,
+        "cost_min": None if cost is None else str(cost.low),
+        "cost_max": None if cost is None or cost.high is None else str(cost.high),
+        "currency": None if cost is None else cost.currency,
+        "price_per_hour": None if cost is None or cost.price is None else _per_hour(cost.price),
         "lines_garbled": journal.summary.lines_garbled,
         "events_dropped": journal.summary.events_dropped,
         "parts": [
