@@ -3,8 +3,6 @@
 Importing this package does nothing but define names; each is loaded on first use.
 """
 
-from importlib import import_module
-
 # Type checkers know this name; importing it from typing would double the time of this import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +79,8 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         if name not in _HOMES:
             raise AttributeError(f"module 'outlast' has no attribute {name!r}")
+        from importlib import import_module
+
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value
         return value

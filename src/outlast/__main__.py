@@ -2,6 +2,6 @@
 
 import sys
 
-from outlast.cli.entry import main
+from outlast.cli.entry import program
 
-sys.exit(main())
+sys.exit(program())

@@ -66,8 +66,9 @@ RUN = "Run and rehearse"
 BATCH = "Batch jobs"
 PLAN = "Plan capacity"
 SHIP = "Write and check manifests"
+CLUSTER = "Run on a cluster"
 OPERATE = "This installation"
-GROUPS = (RUN, BATCH, PLAN, SHIP, OPERATE)
+GROUPS = (RUN, BATCH, PLAN, SHIP, CLUSTER, OPERATE)
 
 COMMANDS = (
     Command(
@@ -92,6 +93,7 @@ COMMANDS = (
             "scaffold training",
             "scaffold batch embeddings",
             "scaffold training . --name tiny-gpt",
+            "scaffold training --framework huggingface",
         ),
     ),
     # `exec` prints its own help, before anything outside the standard library is imported.
@@ -208,6 +210,50 @@ COMMANDS = (
     ),
     Command(SHIP, "outlast.cli.ship.rules:rules", ("rules", "rules short-grace")),
     Command(SHIP, "outlast.cli.ship.schema:schema", ("schema > workload.schema.json",)),
+    Command(
+        CLUSTER,
+        "outlast.cli.cluster.doctor:doctor",
+        (
+            "doctor workload.yaml",
+            "doctor --context gke_project_us-central1_ml",
+            "doctor --role submit --namespace team-a | kubectl apply -f -",
+        ),
+    ),
+    Command(
+        CLUSTER,
+        "outlast.cli.cluster.submit:submit",
+        (
+            "submit workload.yaml",
+            "submit workload.yaml --dry-run --setup",
+            "submit workload.yaml --set work.hours=40 --wait finished --timeout 12h",
+            "submit manifests/ --context gke_project_us-central1_ml",
+        ),
+    ),
+    Command(
+        CLUSTER,
+        "outlast.cli.cluster.watch:watch",
+        (
+            "watch tiny-gpt",
+            "watch workload.yaml --once",
+            "watch gs://runs/tiny --once --format json",
+            "watch --all --namespace team-a",
+        ),
+    ),
+    Command(
+        CLUSTER,
+        "outlast.cli.cluster.logs:logs",
+        ("logs tiny-gpt", "logs tiny-gpt --follow", "logs workload.yaml --attempt 2 --tail 100"),
+    ),
+    Command(
+        CLUSTER,
+        "outlast.cli.cluster.stop:stop",
+        ("stop tiny-gpt", "stop tiny-gpt --dry-run", "stop workload.yaml --timeout 5m"),
+    ),
+    Command(
+        CLUSTER,
+        "outlast.cli.cluster.resume:resume",
+        ("resume tiny-gpt", "resume workload.yaml --tier on-demand"),
+    ),
     Command(
         OPERATE,
         "outlast.cli.operate.settings:settings",

@@ -16,6 +16,11 @@ def print_error(error: OutlastError) -> None:
         print(f"hint:  {_safe(error.hint)}", file=sys.stderr)
 
 
+def print_warning(text: str) -> None:
+    if sys.stderr is not None:
+        print(f"warning: {_safe(text)}", file=sys.stderr)
+
+
 def print_crash(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:

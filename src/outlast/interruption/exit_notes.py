@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from outlast.interruption.settings import NOTES
+from outlast.interruption.exec_settings import NOTES
 
 # As long as a note with several codes can be. More is not a note.
 NOTE_BYTES_MAX = 128

@@ -17,7 +17,7 @@ from outlast.interruption import watcher
 from outlast.interruption.exit_codes import FINISHED, claims_success
 from outlast.interruption.guard_state import GuardState
 from outlast.interruption.notice import Announcement, Notice, NoticeSource
-from outlast.interruption.settings import GuardSettings
+from outlast.interruption.settings import STAY_UNTIL_SHUTDOWN, GuardSettings
 
 log = get_logger(__name__)
 
@@ -66,6 +66,7 @@ class Guard:
                 "metadata_host": metadata_host,
             }
         )
+        self._stays = STAY_UNTIL_SHUTDOWN.read().value
         self._watcher: watcher.Watcher | None = None
         self._state = GuardState(self._settings, self._set_interrupted)
         self.interrupted = False
@@ -92,6 +93,8 @@ class Guard:
                 open_watcher.catch_up()
                 self._correct(error)
             self._state.wait_for_callbacks()
+            if self._stays and isinstance(error, SystemExit) and error.code == self.exit_code != 0:
+                open_watcher.stay_until_shutdown(self._state)
         open_watcher.remove(self._state)
 
     @property

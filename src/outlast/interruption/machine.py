@@ -4,12 +4,18 @@ import os
 import time
 from collections.abc import Mapping
 
+SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 _GOOGLE_METADATA_HOST = "169.254.169.254"
 
 
 def in_pod(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether this is a container in Kubernetes, where a Job counts exit 0 as completion."""
     return bool(environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+def has_service_account() -> bool:
+    """Whether this Pod may ask the API server of its cluster."""
+    return os.path.exists(f"{SERVICE_ACCOUNT_FOLDER}/token")  # noqa: PTH110
 
 
 def google_metadata_host(product_name: str = "/sys/class/dmi/id/product_name") -> str | None:

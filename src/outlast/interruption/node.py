@@ -15,11 +15,12 @@ from pathlib import Path
 
 from outlast._base.http import RequestErrors, connection_to, get
 from outlast._base.logs import get_logger
+from outlast.interruption.machine import SERVICE_ACCOUNT_FOLDER
 
 log = get_logger(__name__)
 
 ANNOTATION = "node.gke.io/machine-termination-datetime"
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT = Path(SERVICE_ACCOUNT_FOLDER)
 
 _ANSWER_SECONDS_MAX = 5.0
 _BODY_BYTES_MAX = 4 * 1024**2

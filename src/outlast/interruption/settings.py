@@ -1,4 +1,4 @@
-"""The settings of a guard. Standard library only, and quick to import: `outlast exec` needs it."""
+"""The settings of a guard. Standard library only, and quick to import."""
 
 import os
 import re
@@ -10,14 +10,20 @@ from typing import NamedTuple, Self
 
 from outlast._base.settings import (
     Setting,
+    flag,
     positive_seconds,
     read_settings,
-    seconds_from_zero,
     setting,
-    text_of,
-    whole_number_to,
 )
 from outlast.errors import SettingError
+from outlast.interruption.exec_settings import (
+    EXIT_CODE,
+    GRACE,
+    NOTES,
+    NOTICE_SIGNALS,
+    RESERVE,
+    SIGNALS_VARIABLE,
+)
 from outlast.interruption.machine import google_metadata_host
 
 
@@ -113,35 +119,14 @@ def _parse_host(given: object) -> str:
     return given
 
 
-GRACE = setting(
-    "grace_seconds",
-    positive_seconds,
-    15.0,
-    meaning="Grace period: the time from a notice to SIGKILL.",
-    hint="Set it to the number of seconds that the platform waits, for example 15.",
-)
-RESERVE = setting(
-    "reserve_seconds",
-    seconds_from_zero,
-    2.0,
-    meaning="Part of the grace period that is reserved for exiting. Saves use the rest.",
-    hint="Set it to a number of seconds below the grace period, for example 2.",
-)
 SIGNALS: Setting[tuple[Signals, ...]] = setting(
     "signals",
     _parse_signals,
-    (signal.SIGTERM, signal.SIGINT),
-    default_text="SIGTERM,SIGINT",
+    tuple(Signals[name] for name in NOTICE_SIGNALS),
+    variable=SIGNALS_VARIABLE,
+    default_text=",".join(NOTICE_SIGNALS),
     meaning="Signals that count as a notice.",
     hint="Separate names by commas, for example SIGTERM,SIGINT,SIGUSR1.",
-)
-EXIT_CODE: Setting[int | None] = setting(
-    "exit_code",
-    whole_number_to(255, "An exit code"),
-    None,
-    default_text="75 in a Pod, 130 after Ctrl-C, else 0",
-    meaning="Exit code of an interrupted process.",
-    hint="Use the code that the Job's podFailurePolicy ignores, for example 75.",
 )
 EXPIRES_AT: Setting[datetime | None] = setting(
     "expires_at",
@@ -189,15 +174,16 @@ GUARD_SETTINGS: tuple[Setting[object], ...] = (
     METADATA_HOST,
 )
 
-NOTES: Setting[str | None] = setting(
+STAY_UNTIL_SHUTDOWN: Setting[bool] = setting(
     "",
-    text_of("A folder"),
-    None,
-    variable="OUTLAST_NOTES",
-    default_text="set by `outlast exec`",
-    meaning="Folder in which processes with a guard leave their exit codes for `outlast exec`. For "
-    "internal use.",
-    hint="Leave it unset: `outlast exec` sets it.",
+    flag,
+    False,
+    variable="OUTLAST_STAY_UNTIL_SHUTDOWN",
+    meaning="After saving at the end of the node's lease, wait for the shutdown signal before "
+    "exiting, so that a Job does not start its next Pod on the same node.",
+    hint="Set it to 1 in a Job on flex-start nodes, otherwise leave it unset.",
 )
+
+LEASE_SETTINGS: tuple[Setting[object], ...] = (STAY_UNTIL_SHUTDOWN,)
 
 EXEC_SETTINGS: tuple[Setting[object], ...] = (NOTES,)

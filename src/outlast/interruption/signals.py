@@ -30,7 +30,8 @@ _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
 _SIGACTION_BYTES_MAX = 1024
 _TURN_SECONDS = 0.001
-_TURNS_MAX = 50
+_TURNS_UNTIL_SENT_AGAIN = 50
+_TURNS_MAX = 200
 _SIGNALS_HELD_MAX = 64
 
 
@@ -277,14 +278,15 @@ class SignalInbox:
             return
         self._waiting = True
         try:
-            for _ in range(_TURNS_MAX):
+            for turn in range(1, _TURNS_MAX + 1):
                 if number in self._heard:
                     return
+                if turn % _TURNS_UNTIL_SENT_AGAIN == 0:
+                    # The socket was full of other signals. Sending this one twice does no harm.
+                    self._send(number)
                 time.sleep(_TURN_SECONDS)
         finally:
             self._waiting = False
-        # The socket was full of other signals. Sending this one twice does no harm.
-        self._send(number)
 
     def _wakeup_fd_was_taken(self) -> bool:
         """Whether asyncio, for example, replaced our descriptor. Only setting it shows that."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from outlast._base.logs import get_logger
 from outlast.interruption.expiry import ExpiryClock, WallExpiry, is_credible, wrong_clock_warning
+from outlast.interruption.machine import has_service_account
 from outlast.interruption.notice import PREEMPTION_WINDOW_SECONDS, Announcement, NoticeSource
 from outlast.interruption.settings import GuardSettings
 
@@ -47,6 +48,9 @@ class NoticeSources:
                 MetadataPoll(host, MAINTENANCE, self._on_maintenance),
             )
         if node is not None and settings.expires_at is None and ("node", node) not in self._started:
+            # Most Pods know the name of their node, but have no account to ask with.
+            if not has_service_account():
+                return
             from outlast.interruption.node import NodeExpiryLookup
 
             self._start(("node", node), NodeExpiryLookup(node, self._on_node_expiry))

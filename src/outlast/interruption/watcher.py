@@ -29,6 +29,7 @@ from outlast.interruption.expiry import (
     wrong_clock_warning,
 )
 from outlast.interruption.guard_state import GuardState
+from outlast.interruption.lease_end import LeaseEnd
 from outlast.interruption.notice import Announcement, NoticeSource
 from outlast.interruption.signals import Arrival, SignalInbox
 from outlast.interruption.sources import NoticeSources
@@ -102,6 +103,8 @@ class Watcher:
         self._sources = NoticeSources(self.announce, self._set_node_expiry)
         self._node_expiry: ExpiryClock | None = None
         self._first_ctrl_c: float | None = None
+        self._has_signal = False
+        self._lease_end: LeaseEnd | None = None
         self._closing = False
         self._too_late: list[Arrival] = []
         self._callback_thread = StandbyThread("outlast-callbacks")
@@ -163,6 +166,39 @@ class Watcher:
                     self._inbox.wake()
         if self._closing:
             self._thread.join()
+
+    def stay_until_shutdown(self, state: GuardState) -> None:
+        """Have this process wait for its node to go before it exits, if its lease is ending.
+
+        Not after a signal, which says that the node, or the Pod, is going already.
+        """
+        with _lock:
+            clock = next((self._clock_of(g) for g in self._guards if g.state is state), None)
+            scheduled, notice = state.scheduled_exit(), state.notice
+            if clock is None or scheduled is None or notice is None or self._has_signal:
+                return
+            grace_seconds, reserve_seconds = state.settings[:2]
+            is_ending = clock.seconds_left() <= grace_seconds
+            if notice.source in (NoticeSource.EXPIRY, NoticeSource.PEER) and is_ending:
+                self._lease_end = LeaseEnd(
+                    clock=clock, exit=scheduled, budget_seconds=grace_seconds - reserve_seconds
+                )
+
+    def wait_for_shutdown(self) -> None:
+        """At the end of a lease, return once the node is going. Called by the interpreter."""
+        lease_end = self._lease_end
+        if lease_end is None:
+            return
+        seconds = format_duration(max(0.0, lease_end.seconds_max()))
+        log.warning(
+            "The lease of this node ends. Everything is saved; waiting for the node to be shut "
+            "down, for at most %s, so that no new Pod starts on it.",
+            seconds,
+        )
+        if not lease_end.wait():
+            log.warning("The node was not shut down when its lease ended; exiting.")
+        with _lock:
+            self._lease_end, self._pending_exit = None, lease_end.final_exit()
 
     def announce(self, announcement: Announcement) -> None:
         """Notify all guards, and return once they are notified.
@@ -306,6 +342,8 @@ class Watcher:
         return max(0.0, min(waits))
 
     def _scheduled_exit(self) -> ScheduledExit | None:
+        if self._lease_end is not None and not self._guards:
+            return self._lease_end.scheduled_exit()
         scheduled_exit = self._pending_exit
         for guard in self._guards:
             scheduled_exit = _earliest(scheduled_exit, guard.state.scheduled_exit())
@@ -319,6 +357,9 @@ class Watcher:
 
     def _on_arrival(self, arrival: Arrival) -> None:
         number = arrival.number
+        self._has_signal = True
+        if self._lease_end is not None:
+            self._lease_end.on_shutdown(arrival.moment)
         if not any(number in guard.state.settings.signals for guard in self._guards):
             return
         source = NoticeSource.KEYBOARD if number == signal.SIGINT else NoticeSource.SIGNAL
@@ -375,6 +416,9 @@ class Watcher:
 
 def _hold_until_exit() -> None:
     scheduled, codes = None, _interrupted_codes
+    # Not after a failure, which happened after the guard was closed.
+    if _current is not None and not hasattr(sys, "last_value"):
+        _current.wait_for_shutdown()
     with _lock:
         if _current is not None:
             scheduled = _current.hold_until_exit()

@@ -1,8 +1,13 @@
 """The private folder in which the processes below `outlast exec` leave their notes."""
 
-import contextlib
+from __future__ import annotations
+
 import os
-from collections.abc import Iterator
+
+# Type checkers know this name without an import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class NotesFolder:
@@ -14,26 +19,36 @@ class NotesFolder:
     def __init__(self) -> None:
         self.path = _make_folder()
 
-    def __enter__(self) -> "NotesFolder":
+    def __enter__(self) -> NotesFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.path is None:
             return
-        with contextlib.suppress(OSError):
+        try:
             for name in os.listdir(self.path):  # noqa: PTH208
-                with contextlib.suppress(OSError):
-                    os.unlink(f"{self.path}/{name}")  # noqa: PTH108
+                _remove(f"{self.path}/{name}")
             os.rmdir(self.path)  # noqa: PTH106
+        except OSError:
+            pass
 
 
 def _make_folder() -> str | None:
     for place in _places():
         path = f"{place}/outlast-exec-{os.urandom(8).hex()}"
-        with contextlib.suppress(OSError):
+        try:
             os.mkdir(path, 0o700)  # noqa: PTH102
-            return path
+        except OSError:
+            continue
+        return path
     return None
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)  # noqa: PTH108
+    except OSError:
+        pass
 
 
 def _places() -> Iterator[str]:

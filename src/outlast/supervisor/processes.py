@@ -4,11 +4,17 @@ torchrun starts each worker in a session of its own, which signals to its proces
 and which outlives it if it is killed. This process has adopted such orphans, so none is lost.
 """
 
-import contextlib
+from __future__ import annotations
+
 import os
-import signal
 import time
-from collections.abc import Callable
+
+from outlast.supervisor.posix_signals import signal
+
+# Type checkers know this name without an import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _KILL_AGAIN_SECONDS = 0.01
 
@@ -50,10 +56,12 @@ class ProcessTree:
         """Send this signal once to each orphan outside the group, which did not receive it."""
         for pid in _children() - self._asked_to_exit:
             self._asked_to_exit.add(pid)
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            try:
                 if os.getpgid(pid) != self._command:
                     os.kill(pid, number)
                     os.kill(pid, signal.SIGCONT)
+            except (ProcessLookupError, PermissionError):
+                pass
 
     def kill(self, seconds_max: float) -> None:
         """Kill everything. Does not wait longer for a process that hangs in the kernel."""
@@ -62,8 +70,10 @@ class ProcessTree:
             self.signal_group(signal.SIGKILL)
             # Again and again, because a process may start another one meanwhile.
             for pid in descendants():
-                with contextlib.suppress(ProcessLookupError, PermissionError):
+                try:
                     os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    pass
             self.reap()
             if not self._has_children or time.monotonic() >= give_up_at:
                 return
@@ -71,8 +81,10 @@ class ProcessTree:
 
 
 def signal_group(group: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    try:
         os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 def is_running(pid: int) -> bool:

@@ -1,19 +1,29 @@
-"""A command that is running: forward signals, keep the grace period, end what is left of it."""
+"""A command that is running: forward signals, keep the grace period, end what is left of it.
 
-import math
+What only a notice or a failure needs is loaded shortly after the start, not before: a command that
+ends at once does not wait for it, and a notice hours later needs no file of this package.
+"""
+
+from __future__ import annotations
+
 import os
-import signal
 import time
 
 from outlast.interruption.exit_codes import FINISHED, INTERRUPTED, interrupted_code
-from outlast.interruption.machine import in_pod
-from outlast.supervisor.notes import AtNotice, agreed_code, look_around, read_notes
+from outlast.supervisor.posix_signals import signal
 from outlast.supervisor.processes import ProcessTree
 from outlast.supervisor.supervised import EXIT_SECONDS, Supervision
 from outlast.supervisor.terminal import Terminal
 
+# Type checkers know this name without an import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from outlast.supervisor.notes import AtNotice
+
 _DRAIN_CHECK_SECONDS = 0.02
 _WAIT_SECONDS_MAX = 3600.0
+_LOAD_AFTER_SECONDS = 0.05
+_NEVER = float("inf")
 
 _ALL = signal.valid_signals()
 _NOT_FORWARDED = {
@@ -33,7 +43,13 @@ class RunningCommand:
         self._processes = ProcessTree(command, self._terminal.on_stop)
         self._notice: int | None = None
         self._at_notice: AtNotice | None = None
-        self._kill_at = math.inf
+        self._kill_at = _NEVER
+        self._load_at = time.monotonic() + _LOAD_AFTER_SECONDS
+
+    @property
+    def was_noticed(self) -> bool:
+        """Whether a notice has arrived."""
+        return self._notice is not None
 
     def wait(self) -> int:
         """Supervise the command to its end. Returns the code to exit with."""
@@ -71,7 +87,11 @@ class RunningCommand:
 
     def _next_signal(self) -> int | None:
         """The next signal; None when it is time to check the descendants or to kill them."""
-        timeout = max(0.0, self._kill_at - time.monotonic())
+        now = time.monotonic()
+        if now >= self._load_at:
+            self._load_at = _NEVER
+            _load_the_rest()
+        timeout = max(0.0, min(self._kill_at, self._load_at) - now)
         if self._processes.status is not None:
             timeout = min(timeout, _DRAIN_CHECK_SECONDS)
         info = signal.sigtimedwait(_ALL, min(timeout, _WAIT_SECONDS_MAX))
@@ -80,6 +100,9 @@ class RunningCommand:
     def _on_notice(self, number: int) -> None:
         self._start_countdown()
         if self._notice is None:
+            from outlast.interruption.machine import in_pod
+            from outlast.supervisor.notes import look_around, read_notes
+
             self._notice = number
             cut_off_code = interrupted_code(
                 explicit=self._supervision.explicit_code,
@@ -99,7 +122,7 @@ class RunningCommand:
             return True
         if os.WIFSIGNALED(status):
             self._start_countdown()
-        if self._kill_at == math.inf:
+        if self._kill_at == _NEVER:
             return True
         self._processes.ask_orphans_to_exit(self._notice or signal.SIGTERM)
         return False
@@ -109,8 +132,16 @@ class RunningCommand:
         own = _own_code(self._supervision, status, noticed=self._notice is not None)
         if own == FINISHED or (os.WIFSIGNALED(status) and self._notice is None):
             return own
+        from outlast.supervisor.notes import agreed_code, read_notes
+
         agreed = agreed_code(read_notes(self._notes_path), self._at_notice)
         return own if agreed is None else agreed
+
+
+def _load_the_rest() -> None:
+    """Import what the functions here import themselves when a notice or a failure comes first."""
+    import outlast.interruption.machine
+    import outlast.supervisor.notes  # noqa: F401
 
 
 def _own_code(supervision: Supervision, status: int, *, noticed: bool) -> int:
@@ -124,6 +155,8 @@ def _own_code(supervision: Supervision, status: int, *, noticed: bool) -> int:
     if noticed and number in {*supervision.notices, signal.SIGKILL}:
         if supervision.explicit_code is not None:
             return supervision.explicit_code
+        from outlast.interruption.machine import in_pod
+
         if in_pod() and number != signal.SIGINT:
             return INTERRUPTED
     return 128 + number

@@ -1,9 +1,8 @@
 """The terminal of a supervised command: Ctrl-C, Ctrl-Z, `fg`, `bg` and input go to the command."""
 
-import contextlib
 import os
-import signal
 
+from outlast.supervisor.posix_signals import signal
 from outlast.supervisor.processes import signal_group
 
 
@@ -58,5 +57,7 @@ class Terminal:
     def _pass_on(self, giver: int, taker: int) -> None:
         if self._fd >= 0 and self._foreground() == giver:
             # Signals are blocked, so a background group may do this without being stopped.
-            with contextlib.suppress(OSError):
+            try:
                 os.tcsetpgrp(self._fd, taker)
+            except OSError:
+                pass

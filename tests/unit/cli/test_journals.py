@@ -28,7 +28,8 @@ from outlast.journal.events import (
     Saved,
 )
 from outlast.journal.reader import AttemptRecord
-from outlast.measured import RunJournal, measurements_in, node_count, time_breakdown
+from outlast.journal.run_journal import RunJournal
+from outlast.measured import measurements_in, node_count, time_breakdown
 from tests.unit.cli.journal_files import START, Simulated, random_run, write_journal
 
 SEED = 11

@@ -107,7 +107,9 @@ def test_the_time_of_a_run_that_was_killed_and_evicted_adds_up(
     # Two starts were written down to their end, each with 0.4 s of getting warm.
     assert parts["starting"]["seconds"] > 0.6  # type: ignore[operator]
     assert parse_exact_duration(measured["restart"]) > timedelta(seconds=0.3)
-    assert parts["work"]["seconds"] > 0.5  # type: ignore[operator]
+    # The attempts after the kill are recorded completely, with 38 steps or more of 10 ms each that
+    # are not the first of an attempt. How much is known of the killed one depends on the machine.
+    assert parts["work"]["seconds"] > 0.3  # type: ignore[operator]
 
 
 # why
@@ -156,7 +158,7 @@ def test_a_price_of_ones_own_beats_the_workloads(
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ("tier: hybrid\n", "All time is priced as spot. Use --tier or --price to change this"),
+        ("tier: hybrid\n", "Use --tier or --price for an exact cost."),
         ("tier: flex-start\n", "The flex-start price is an estimate: 0.5 x the on-demand price."),
         ("cluster: {location: mars-east1}\n", "Costs are not shown"),
     ],
@@ -172,6 +174,26 @@ def test_what_is_doubtful_about_a_price_is_said(
     out, err = capsys.readouterr()
     assert words in err
     assert ("USD" in out) is ("mars" not in lines)
+
+
+def test_a_hybrid_run_of_unknown_tiers_has_bounds_and_no_cost(
+    url: str, workload_file: Path, capsys: Captured
+) -> None:
+    why(url, workload=workload_file, tier=Tier.FLEX_START, today=TODAY, format=Format.JSON)
+    lowest = told(capsys)[1]["cost"]
+    why(url, workload=workload_file, tier=Tier.ON_DEMAND, today=TODAY, format=Format.JSON)
+    highest = told(capsys)[1]["cost"]
+    workload_file.write_text(WORKLOAD + "tier: hybrid\n")
+
+    why(url, workload=workload_file, today=TODAY, format=Format.JSON)
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    why(url, workload=workload_file, today=TODAY)
+
+    assert (found["cost"], found["cost_min"], found["cost_max"]) == (None, lowest, highest)
+    assert {part["cost"] for part in found["parts"]} == {None}
+    assert "The tier of attempts 1, 2" in captured.err
+    assert f"Cost: {lowest} to {highest} USD." in capsys.readouterr().out
 
 
 def test_an_old_price_is_warned_of(url: str, workload_file: Path, capsys: Captured) -> None:

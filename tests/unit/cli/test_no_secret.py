@@ -38,6 +38,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "target.py").write_text("def target(row): return row\n")
     (tmp_path / "rows.jsonl").write_text('{"id": 1}\n')
     (tmp_path / "workload.yaml").write_text(BATCH)
+    (tmp_path / "kubeconfig").write_text("{}")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     return tmp_path
 
 
@@ -82,6 +84,25 @@ ARGUMENTS = {
     "render": ["render", "workload.yaml", "--set", "queue=URL"],
     "render sink": ["render", "workload.yaml", "--set", "sink=URL", "--out", "manifests"],
     "render file": ["render", "URL"],
+    "submit": ["submit", "URL"],
+    "submit option": [
+        "submit",
+        "workload.yaml",
+        "--kubeconfig",
+        "kubeconfig",
+        "--set",
+        "queue=URL",
+    ],
+    "submit by": ["submit", "workload.yaml", "--kubeconfig", "URL"],
+    "submit context": ["submit", "workload.yaml", "--context", "URL", "--kubeconfig", "kubeconfig"],
+    "doctor": ["doctor", "URL"],
+    "doctor by": ["doctor", "workload.yaml", "--kubeconfig", "URL"],
+    "watch": ["watch", "URL", "--once", "--kubeconfig", "kubeconfig"],
+    "watch journal": ["watch", "tiny", "--once", "--journal", "URL", "--kubeconfig", "kubeconfig"],
+    "watch by": ["watch", "tiny", "--once", "--kubeconfig", "URL"],
+    "logs": ["logs", "URL", "--kubeconfig", "kubeconfig"],
+    "stop": ["stop", "URL", "--kubeconfig", "kubeconfig"],
+    "resume": ["resume", "URL", "--kubeconfig", "kubeconfig"],
     "plan file": ["plan", "URL"],
     "plan prices": ["plan", "workload.yaml", "--prices", "URL"],
     "prices": ["prices", "URL"],

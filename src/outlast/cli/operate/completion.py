@@ -1,6 +1,7 @@
 """`outlast completion`: shell completion for `outlast`."""
 
 from enum import StrEnum
+from pathlib import Path
 
 from outlast.cli.printing import say, write_document
 
@@ -21,12 +22,13 @@ def completion(shell: Shell, /, *, install: bool = False) -> None:
     install: bool
         Install it where the shell looks for it, and edit its startup file if needed.
     """
+    # The entry point prints the scripts by itself, unless there is something to report.
+    script = (Path(__file__).parent / f"completions/outlast.{shell.value}").read_text()
+    if not install:
+        write_document(script)
+        return
     from outlast.cli.app import make_app
 
-    app = make_app()
-    if install:
-        say(
-            f"Installed to {app.install_completion(shell=shell.value)}. Open a new shell to use it."
-        )
-    else:
-        write_document(app.generate_completion(shell=shell.value) + "\n")
+    place = make_app().install_completion(shell=shell.value)
+    place.write_text(script)
+    say(f"Installed to {place}. Open a new shell to use it.")

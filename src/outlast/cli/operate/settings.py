@@ -9,7 +9,13 @@ from outlast._redact import redact
 from outlast.checkpoint.format.keys import load_hashings
 from outlast.checkpoint.settings import RUN_SETTINGS, SaveSettings
 from outlast.cli.printing import Format, console, say_json
-from outlast.interruption.settings import EXEC_SETTINGS, GUARD_SETTINGS, GuardSettings
+from outlast.interruption.settings import (
+    EXEC_SETTINGS,
+    GUARD_SETTINGS,
+    LEASE_SETTINGS,
+    GuardSettings,
+)
+from outlast.journal.place import PLACE_SETTINGS
 from outlast.metrics.exporter import METRICS_SETTINGS
 from outlast.ranks.settings import RANKS_SETTINGS
 from outlast.storage.settings import STORAGE_SETTINGS
@@ -22,6 +28,8 @@ ALL_SETTINGS: tuple[Setting[object], ...] = (
     *METRICS_SETTINGS,
     *STORAGE_SETTINGS,
     *RANKS_SETTINGS,
+    *LEASE_SETTINGS,
+    *PLACE_SETTINGS,
     *EXEC_SETTINGS,
 )
 

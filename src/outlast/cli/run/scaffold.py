@@ -4,10 +4,17 @@ import sys
 from pathlib import Path
 
 from outlast.cli.printing import say
-from outlast.scaffold.project import ProjectKind, write_project
+from outlast.scaffold.project import Framework, ProjectKind, write_project
 
 
-def scaffold(kind: ProjectKind, folder: Path | None = None, /, *, name: str | None = None) -> None:
+def scaffold(
+    kind: ProjectKind,
+    folder: Path | None = None,
+    /,
+    *,
+    name: str | None = None,
+    framework: Framework | None = None,
+) -> None:
     """Create a small project that survives evictions, as a starting point for your own.
 
     It contains a script, a workload file, a Dockerfile, a README and a CI job that lints the
@@ -21,10 +28,13 @@ def scaffold(kind: ProjectKind, folder: Path | None = None, /, *, name: str | No
         Folder to create. Default: a folder named after the workload.
     name: str
         Name of the workload. Default: the name of the folder, or else the kind.
+    framework: Framework
+        What a training uses: numpy, torch, jax, huggingface (transformers.Trainer) or lightning.
+        Default: numpy.
     """
     default = kind.value if folder is None else folder.resolve().name
     chosen = default if name is None else name
     target = Path(chosen) if folder is None else folder
-    for path in write_project(kind, target, chosen):
+    for path in write_project(kind, target, chosen, framework):
         say(path)
     say(f"Next steps: {target / 'README.md'}", file=sys.stderr)
