@@ -188,8 +188,22 @@ def test_a_buffer_is_filled_exactly(store: Store) -> None:
     assert buffer == b"--3456--"
 
 
+def test_several_buffers_are_filled_in_order(store: Store) -> None:
+    data = random.Random(2).randbytes(9 * MIB + 5)
+    store.create("a", [data])
+    sizes = (3, 0, 4096, 8 * MIB, 1, 100_000)
+    buffers = [unaligned(bytes(size)) for size in sizes]
+
+    store.read_into("a", *buffers, start=7)
+
+    assert b"".join(map(bytes, buffers)) == data[7:][: sum(sizes)]
+
+
 def test_an_object_that_ends_too_early_is_reported(store: Store) -> None:
     store.create("a", [b"0123456789"])
+
+    with pytest.raises(TooShort, match="'a'"):
+        store.read_into("a", bytearray(5), bytearray(5), start=1)
 
     for start, length in ((0, 11), (8, 3), (10, 1), (50, 1)):
         with pytest.raises(TooShort, match="'a'"):

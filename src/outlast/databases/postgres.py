@@ -69,8 +69,17 @@ class RequestAlreadySent(Exception):
     """A request turned out to have been sent already, over a connection that then broke."""
 
 
+class _SharedConnection:
+    """The connection of one or more clients, which use it in turn."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.connection: _BoundedConnection | None = None
+        self.pid = os.getpid()
+
+
 class PostgresClient:
-    """One connection, which threads use in turn.
+    """One connection, which threads use in turn. With `beside`, it is that of another client.
 
     Raises `unavailable` if the server cannot be reached and `bad_url` if the URL is invalid.
     `retry_seconds` limits how long a call is retried; it is always tried once.
@@ -83,14 +92,14 @@ class PostgresClient:
         unavailable: UnavailableError,
         bad_url: type[OutlastError],
         retry_seconds: float = _RETRY_SECONDS,
+        beside: "PostgresClient | None" = None,
     ) -> None:
         self._address = address
         self._unavailable = unavailable
         self._bad_url = bad_url
         self._retry_seconds = retry_seconds
-        self._lock = threading.Lock()
-        self._connection: _BoundedConnection | None = None
-        self._pid = os.getpid()
+        self._is_owner = beside is None
+        self.shared: _SharedConnection = _SharedConnection() if beside is None else beside.shared
         try:
             self._parameters = _with_defaults(conninfo_to_dict(address.given))
         except psycopg.Error:
@@ -116,7 +125,7 @@ class PostgresClient:
         """
         give_up_at = time.monotonic() + self._retry_seconds
         tries = 0
-        with self._lock:
+        with self.shared.lock:
             while True:
                 try:
                     return work(self._connected())
@@ -131,18 +140,20 @@ class PostgresClient:
                 tries += 1
 
     def close(self) -> None:
-        with self._lock:
-            self._drop()
+        if self._is_owner:
+            with self.shared.lock:
+                self._drop()
 
     def _connected(self) -> Connection:
-        if self._pid != os.getpid():
+        shared = self.shared
+        if shared.pid != os.getpid():
             # A connection inherited through a fork still belongs to the parent. The driver knows
             # that too, and does not close it on the server.
-            self._connection, self._pid = None, os.getpid()
-        if self._connection is None:
+            shared.connection, shared.pid = None, os.getpid()
+        if shared.connection is None:
             connection = _BoundedConnection.connect(autocommit=True, **self._parameters)
             # Assigned first, so that it is dropped if the next line fails.
-            self._connection = connection
+            shared.connection = connection
             encoding = connection.info.parameter_status("server_encoding")
             if encoding != "UTF8":
                 raise self._bad_url(
@@ -150,11 +161,12 @@ class PostgresClient:
                     hint="Use a database with ENCODING 'UTF8': keys and payloads may be any text.",
                 )
             connection.execute(_SESSION)
-        return self._connection
+        return shared.connection
 
     def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None and self._pid == os.getpid():
+        shared = self.shared
+        connection, shared.connection = shared.connection, None
+        if connection is not None and shared.pid == os.getpid():
             connection.close()
 
     def _unreadable(self) -> OutlastError:

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from outlast._redact import remember
+from outlast.queue.protocol import Queue
 from outlast.results.errors import SinkUrlError
 from outlast.results.protocol import Sink
 
@@ -19,9 +20,28 @@ def open_sink(url: str) -> Sink:
     The sink is created if it does not exist. Raises `SinkUrlError` if the URL is invalid and
     `MissingExtra` if a package is not installed.
     """
+    return _open(url)
+
+
+def open_sink_beside(url: str, queue: Queue) -> Sink:
+    """Open the sink of a worker.
+
+    It shares the connection of the queue if both are at the same PostgreSQL address.
+    """
+    backend, _, _ = _BACKENDS.get(_scheme(url), "").partition(":")
+    if backend == "outlast.results.postgres" and hasattr(queue, "shared_client"):
+        return _open(url, beside=queue)
+    return _open(url)
+
+
+def _scheme(url: str) -> str:
+    return url.partition("://")[0] if "://" in url else ""
+
+
+def _open(url: str, **options: Queue) -> Sink:
     # A driver may quote just the password in an error.
     remember(url)
-    scheme = url.partition("://")[0] if "://" in url else ""
+    scheme = _scheme(url)
     if scheme == "pubsub":
         raise SinkUrlError(
             "Pub/Sub cannot be used as a sink, because it cannot tell which keys are done.",
@@ -29,5 +49,5 @@ def open_sink(url: str) -> Sink:
         )
     home = _BACKENDS.get(scheme, "outlast.results.objects:ObjectSink")
     module, _, name = home.partition(":")
-    sink: Sink = getattr(import_module(module), name)(url)
+    sink: Sink = getattr(import_module(module), name)(url, **options)
     return sink

@@ -4,6 +4,7 @@ If the queue is in the same database, results are stored in the transaction that
 items. The table is `results`, or the one named after '#' in the URL.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from outlast._base.batches import BYTES_MAX
 from outlast.databases.postgres import REFUSED, Connection, PostgresClient, text_array
 from outlast.databases.postgres_url import PostgresAddress, parse_address
+from outlast.queue.postgres.queue import PostgresQueue
 from outlast.queue.protocol import StoreInTransaction
 from outlast.results.errors import SinkUnavailable, SinkUrlError
 from outlast.results.protocol import Result
@@ -92,20 +94,21 @@ class PostgresSink:
     """A table of results, created if it does not exist.
 
     `retry_seconds` limits how long a call tries to reach the server before it raises
-    `SinkUnavailable`.
+    `SinkUnavailable`. A sink `beside` a queue with the same address uses its connection.
     """
 
-    def __init__(self, url: str, *, retry_seconds: float = 10.0) -> None:
+    def __init__(
+        self, url: str, *, retry_seconds: float = 10.0, beside: PostgresQueue | None = None
+    ) -> None:
         self._address = _address(url)
         self._table = f'"{self._address.table or "results"}"'
-        self._client = PostgresClient(
-            self._address,
-            unavailable=SinkUnavailable,
-            bad_url=SinkUrlError,
-            retry_seconds=retry_seconds,
-        )
+        self._retry_seconds = retry_seconds
+        shared = beside.shared_client(self._address) if beside is not None else None
+        self._is_shared = shared is not None
+        self._client = self._new_client(shared)
         self._epochs: dict[tuple[str, str], int] = {}
-        self._client.call(self._make_table)
+        with self._unhurried() as client:
+            client.call(self._make_table)
         self._place = self._client.database
 
     @property
@@ -145,20 +148,48 @@ class PostgresSink:
         return store
 
     def count(self, *, version: str | None = None) -> int:
-        row = self._client.call(
-            lambda connection: connection.execute(self._sql(_COUNT), (version, version)).fetchone()
-        )
+        with self._unhurried() as client:
+            row = client.call(
+                lambda connection: connection.execute(
+                    self._sql(_COUNT), (version, version)
+                ).fetchone()
+            )
         assert row is not None
         return int(row[0])
 
     def results(self) -> Iterator[Result]:
         after = ""
-        while rows := self._client.call(self._page_after(after)):
-            yield from map(Result._make, rows)
-            after = rows[-1][0]
+        with self._unhurried() as client:
+            while rows := client.call(self._page_after(after)):
+                yield from map(Result._make, rows)
+                after = rows[-1][0]
 
     def close(self) -> None:
         self._client.close()
+
+    def _new_client(self, beside: PostgresClient | None = None) -> PostgresClient:
+        return PostgresClient(
+            self._address,
+            unavailable=SinkUnavailable,
+            bad_url=SinkUrlError,
+            retry_seconds=self._retry_seconds,
+            beside=beside,
+        )
+
+    @contextlib.contextmanager
+    def _unhurried(self) -> Iterator[PostgresClient]:
+        """For statements that may take long or wait for a lock.
+
+        Never the connection of a queue: the heartbeat of a worker uses it, and must not wait.
+        """
+        if not self._is_shared:
+            yield self._client
+            return
+        client = self._new_client()
+        try:
+            yield client
+        finally:
+            client.close()
 
     def _sql(self, statement: str) -> str:
         return statement.format(table=self._table)
@@ -193,9 +224,10 @@ class PostgresSink:
         """
         run = (queue, version)
         if run not in self._epochs:
-            self._epochs[run] = self._client.call(
-                lambda connection: self._find_epoch(connection, run)
-            )
+            with self._unhurried() as client:
+                self._epochs[run] = client.call(
+                    lambda connection: self._find_epoch(connection, run)
+                )
         return self._epochs[run]
 
     def _find_epoch(self, connection: Connection, run: tuple[str, str]) -> int:

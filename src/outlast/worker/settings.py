@@ -16,7 +16,8 @@ from outlast._base.settings import (
     text_of,
 )
 from outlast.errors import SettingError
-from outlast.interruption.settings import EXIT_CODE, GRACE, GUARD_SETTINGS
+from outlast.interruption.exec_settings import EXIT_CODE, GRACE
+from outlast.interruption.settings import GUARD_SETTINGS
 
 QUEUE_URL = setting(
     "queue",

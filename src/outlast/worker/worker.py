@@ -14,7 +14,7 @@ from outlast.errors import SettingError
 from outlast.interruption.guard import Guard
 from outlast.queue.opening import open_queue
 from outlast.queue.protocol import Queue
-from outlast.results.opening import open_sink
+from outlast.results.opening import open_sink_beside
 from outlast.results.protocol import Sink
 from outlast.worker.function import RetryPolicy, UserFunction
 from outlast.worker.loop import LoopOptions, Until, WorkerLoop
@@ -74,7 +74,9 @@ class Worker:
         with ExitStack() as opened, guard:
             retry = UnavailableRetry(guard, seconds=self._settings.patience_seconds)
             queue = opened.enter_context(_opened(self._queue, open_queue, retry))
-            sink = opened.enter_context(_opened(self._sink, open_sink, retry))
+            sink = opened.enter_context(
+                _opened(self._sink, lambda url: open_sink_beside(url, queue), retry)
+            )
             loop = WorkerLoop(
                 queue,
                 sink,

@@ -29,7 +29,7 @@ class Flaky:
         self.fails = fails
         self.tries = 0
 
-    def __call__(self, _url: str) -> Any:
+    def __call__(self, *_: object) -> Any:
         self.tries += 1
         if self.tries <= self.fails:
             raise self.error
@@ -47,7 +47,8 @@ def test_a_server_that_is_down_at_the_start_is_waited_for(
     queue.publish(numbers(2))
     down = {"queue": QueueUnavailable("It is starting."), "sink": SinkUnavailable("It is full.")}
     opening = Flaky(queue if what == "queue" else sink, down[what], fails=2)
-    monkeypatch.setattr(f"outlast.worker.worker.open_{what}", opening)
+    function = {"queue": "open_queue", "sink": "open_sink_beside"}[what]
+    monkeypatch.setattr(f"outlast.worker.worker.{function}", opening)
     given: dict[str, Any] = {"queue": queue, "sink": sink, what: "some://url"}
 
     summary = Worker(given["queue"], given["sink"]).run(double)

@@ -8,7 +8,6 @@ checks whether it had already taken effect.
 
 import contextlib
 import itertools
-import math
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -31,6 +30,7 @@ from outlast.queue.items import (
     as_items,
 )
 from outlast.queue.postgres import sql
+from outlast.queue.postgres.outlook import Outlook
 from outlast.queue.postgres.request import (
     PreparedSettlement,
     QueueRequest,
@@ -45,7 +45,6 @@ _PAGE_ITEMS = 2000
 # The server limits a value to 1 GiB, and a batch is sent as one value.
 _ITEM_BYTES_MAX = 1_000_000_000
 _LARGE_HINT = "Store large payloads in a bucket or in files, and publish their names."
-_BRING_BACK_SECONDS = 0.02
 
 
 class PostgresQueue:
@@ -62,7 +61,7 @@ class PostgresQueue:
         self._retry_seconds = retry_seconds
         self._client = self._new_client()
         self._session = RequestSession()
-        self._brought_back = -math.inf
+        self._outlook = Outlook()
         self._id = self._client.call(_make_tables)
         self._place = self._client.database
 
@@ -73,6 +72,10 @@ class PostgresQueue:
     @property
     def database(self) -> str:
         return self._place
+
+    def shared_client(self, address: PostgresAddress) -> PostgresClient | None:
+        """The client, if its connection is to this address. For a sink; see `open_sink_beside`."""
+        return self._client if address.given == self._address.given else None
 
     def publish(self, items: Publishable) -> Published:
         batches = _batches(items)
@@ -116,12 +119,12 @@ class PostgresQueue:
     def stats(self) -> QueueStats:
         row = self._client.call(lambda connection: connection.execute(sql.STATS).fetchone())
         assert row is not None
-        ready, delayed, leased, dead, published, oldest, rate = row
+        published, done, delayed, leased, dead, oldest, rate = row
         return QueueStats(
-            ready=int(ready),
+            ready=int(published - done - delayed - leased - dead),
             delayed=delayed,
             leased=int(leased),
-            done=int(published - ready - delayed - leased - dead),
+            done=int(done),
             dead=dead,
             oldest_seconds=oldest,
             done_per_second=rate,
@@ -236,25 +239,17 @@ class PostgresQueue:
             was_sent = number is not None
             if number is None:
                 number, was_sent = self._session.number(asked)
-            request = QueueRequest(
-                self._session.name, number, limit, terms, settling, self._brings_back()
-            )
+            view = self._outlook.next(time.monotonic())
+            request = QueueRequest(self._session.name, number, limit, terms, settling, view)
             if was_sent and request.was_done(connection):
                 lease = request.lease_made(connection)
             else:
-                lease = request.send(connection)
+                lease, brought_all_back = request.send(connection)
+                self._outlook.claimed(lease, view, brought_all_back, now=time.monotonic())
             self._session.answered()
             return lease and lease._replace(queue=self._id)
 
         return self._client.call(send)
-
-    def _brings_back(self) -> bool:
-        """Whether it is time to look for due items: not with every claim of a fast worker."""
-        now = time.monotonic()
-        if now < self._brought_back + _BRING_BACK_SECONDS:
-            return False
-        self._brought_back = now
-        return True
 
 
 def _address(url: str) -> PostgresAddress:
@@ -277,12 +272,13 @@ def _make_tables(connection: Connection) -> str:
 
     If killed: everything happened or nothing.
     """
-    if _version(connection) in (None, 1):
+    if _needs_tables(connection):
         with connection.transaction():
             # Workers that start at the same time would conflict, even with IF NOT EXISTS.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (sql.SCHEMA_LOCK,))
-            connection.execute(sql.MAKE_TABLES)
-            connection.execute(sql.NAME_QUEUE, (uuid.uuid4().hex,))
+            if _needs_tables(connection):
+                connection.execute(sql.MAKE_TABLES)
+                connection.execute(sql.NAME_QUEUE, (uuid.uuid4().hex,))
     version = _version(connection)
     if version != sql.SCHEMA_VERSION:
         raise QueueUnavailable(
@@ -296,9 +292,15 @@ def _make_tables(connection: Connection) -> str:
     return str(identity)
 
 
+def _needs_tables(connection: Connection) -> bool:
+    """Whether tables are missing. Those of newer versions are left alone."""
+    [is_there, is_complete] = connection.execute(sql.FIND_TABLES).fetchone() or [False, False]
+    return not is_there or (not is_complete and _version(connection) in (1, sql.SCHEMA_VERSION))
+
+
 def _version(connection: Connection) -> int | None:
     """The version of the tables; None if there are none."""
-    [is_there] = connection.execute(sql.FIND_TABLES).fetchone() or [False]
+    [is_there, _] = connection.execute(sql.FIND_TABLES).fetchone() or [False, False]
     row = connection.execute(sql.READ_VERSION).fetchone() if is_there else None
     return None if row is None else int(row[0])
 

@@ -30,9 +30,17 @@ from outlast.queue.items import (
     failure_line,
 )
 from outlast.queue.postgres import sql
+from outlast.queue.postgres.outlook import QueueView
 from outlast.queue.protocol import StoreInTransaction
 
 _DELAY_SECONDS_MAX = 10 * 365 * 86400.0
+
+
+class QueueAnswer(NamedTuple):
+    """A lease, and whether everything was brought back that was due; None if it did not look."""
+
+    lease: Lease | None
+    brought_all_back: bool | None = None
 
 
 class QueueRequest(NamedTuple):
@@ -43,11 +51,12 @@ class QueueRequest(NamedTuple):
     limit: int
     terms: LeaseTerms
     settling: "PreparedSettlement | None"
-    brings_back: bool
+    view: QueueView
 
-    def send(self, connection: Connection) -> Lease | None:
+    def send(self, connection: Connection) -> QueueAnswer:
         started = time.monotonic()
         begun: Any = None
+        brought: Any = None
         claimed: Any = None
         try:
             with one_transaction(connection):
@@ -55,12 +64,16 @@ class QueueRequest(NamedTuple):
                 if self.settling is not None:
                     self.settling.send(connection)
                 if self.limit:
+                    brought = self._bring_back(connection)
                     claimed = self._claim(connection)
                 else:
                     connection.execute(sql.VERIFY, prepare=True)
         except TransactionRolledBack as undone:
             self._explain(begun.fetchone(), undone)
-        return _lease(claimed.fetchall(), started) if claimed is not None else None
+        return QueueAnswer(
+            _lease(claimed.fetchall(), started) if claimed is not None else None,
+            brought.fetchone()[0] if brought is not None else None,
+        )
 
     def was_done(self, connection: Connection) -> bool:
         row = connection.execute(sql.WAS_DONE, (self.session, self.number)).fetchone()
@@ -73,18 +86,31 @@ class QueueRequest(NamedTuple):
         return _lease(rows, started)
 
     def _begin(self, connection: Connection) -> Any:
-        values: dict[str, object] = {"session": self.session, "request": self.number, "done": 0}
+        values: dict[str, object] = {
+            "session": self.session,
+            "request": self.number,
+            "done": 0,
+            "known": self.view.known_id,
+        }
         if self.settling is None:
             return connection.execute(sql.BEGIN_CLAIM, values, prepare=True)
         return self.settling.begin(connection, values | {"done": self.settling.done})
 
+    def _bring_back(self, connection: Connection) -> Any:
+        if self.view.due_seconds is None:
+            return None
+        values = {
+            "failures_max": self.terms.failures_max,
+            "expired_alone": EXPIRED_ALONE,
+            "seconds": self.view.due_seconds,
+        }
+        return connection.execute(sql.BRING_BACK, values, prepare=True)
+
     def _claim(self, connection: Connection) -> Any:
         terms = self.terms
-        if self.brings_back:
-            values = {"failures_max": terms.failures_max, "expired_alone": EXPIRED_ALONE}
-            connection.execute(sql.BRING_BACK, values, prepare=True)
         values = {
             "limit": self.limit,
+            "first": self.view.first_id,
             "worker": storable(terms.worker),
             "seconds": float(terms.lease_seconds),
             "session": self.session,

@@ -1,10 +1,17 @@
 """The tables of a PostgreSQL queue, and every statement on them.
 
 Items are never deleted from `outlast_items`, because their keys are needed for deduplication. Until
-an item is done, its ID is in exactly one other table: ready, delayed, a group of suspects, a lease,
-or dead. A lease is one row with the IDs of its chunk, so creating, extending and ending it touches
-one row for a chunk of any size. Only the database's clock is used, through
+an item is done, its ID is in exactly one other table: ready, returned, delayed, a group of
+suspects, a lease, or dead. A lease is one row with the IDs of its chunk, so creating, extending and
+ending it touches one row for a chunk of any size. Only the database's clock is used, through
 `statement_timestamp()`, which works with an index.
+
+No statement of a worker or of `stats` takes longer because more items are ready or done. Done items
+are counted in the rows of sessions, and ready ones are all the others. The rows that claims delete
+stay in the index of `outlast_ready` until the server vacuums it, which it cannot do while any older
+transaction runs, such as one that publishes millions of items. So a claim starts where the last one
+of its process found items. Items that come back are in a table of their own, `outlast_returned`,
+which is read from its start.
 """
 
 from outlast.queue.items import ERRORS_KEPT
@@ -25,6 +32,8 @@ CREATE TABLE IF NOT EXISTS outlast_items (
 );
 CREATE TABLE IF NOT EXISTS outlast_ready (id bigint PRIMARY KEY)
     WITH (autovacuum_vacuum_scale_factor = 0.01);
+CREATE TABLE IF NOT EXISTS outlast_returned (id bigint PRIMARY KEY)
+    WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE TABLE IF NOT EXISTS outlast_delayed (id bigint PRIMARY KEY, until timestamptz NOT NULL);
 CREATE INDEX IF NOT EXISTS outlast_delayed_until ON outlast_delayed (until);
 CREATE TABLE IF NOT EXISTS outlast_groups (first_id bigint PRIMARY KEY, ids bigint[] NOT NULL);
@@ -53,19 +62,37 @@ CREATE TABLE IF NOT EXISTS outlast_queue (
     published bigint NOT NULL
 );
 ALTER TABLE outlast_queue ADD COLUMN IF NOT EXISTS id text NOT NULL DEFAULT '';
+ALTER TABLE outlast_queue ADD COLUMN IF NOT EXISTS done bigint NOT NULL DEFAULT 0;
+ALTER TABLE outlast_sessions ADD COLUMN IF NOT EXISTS done_in_all bigint NOT NULL DEFAULT 0;
+ALTER TABLE outlast_sessions ADD COLUMN IF NOT EXISTS known_id bigint NOT NULL DEFAULT 0;
 CREATE SEQUENCE IF NOT EXISTS outlast_tokens;
 INSERT INTO outlast_queue (version, published)
     SELECT {SCHEMA_VERSION}, 0 WHERE NOT EXISTS (SELECT FROM outlast_queue);
-UPDATE outlast_queue SET version = 2 WHERE version = 1
+UPDATE outlast_queue SET version = 2 WHERE version = 1;
+UPDATE outlast_queue SET done = published
+    - (SELECT count(*) FROM outlast_ready)
+    - (SELECT count(*) FROM outlast_delayed)
+    - (SELECT coalesce(sum(cardinality(ids)), 0) FROM outlast_groups)
+    - (SELECT coalesce(sum(cardinality(ids)), 0) FROM outlast_leases)
+    - (SELECT count(*) FROM outlast_dead)
 """
 # A queue keeps its first ID. Version 1 had none.
 NAME_QUEUE = "UPDATE outlast_queue SET id = %s WHERE id = ''"
 
-FIND_TABLES = "SELECT to_regclass('outlast_queue') IS NOT NULL"
+FIND_TABLES = """
+SELECT to_regclass('outlast_queue') IS NOT NULL, to_regclass('outlast_returned') IS NOT NULL
+"""
 READ_VERSION = "SELECT version FROM outlast_queue"
 READ_ID = "SELECT id FROM outlast_queue"
+# What they have done still counts.
 FORGET_SESSIONS = """
-DELETE FROM outlast_sessions WHERE used_at < statement_timestamp() - interval '2 days'
+WITH forgotten AS (
+    DELETE FROM outlast_sessions WHERE used_at < statement_timestamp() - interval '2 days'
+    RETURNING done_in_all
+), counted AS (
+    SELECT sum(done_in_all) AS done FROM forgotten HAVING count(*) > 0
+)
+UPDATE outlast_queue SET done = outlast_queue.done + counted.done FROM counted
 """
 
 PUBLISH_BESIDE_OTHERS = f"SELECT pg_advisory_xact_lock_shared({PUBLISH_LOCK})"
@@ -93,10 +120,15 @@ COUNT_PUBLISHED = "UPDATE outlast_queue SET published = published + %s"
 _BEGUN = """
 begun AS (
     INSERT INTO outlast_sessions AS known
-    VALUES (%(session)s, %(request)s, statement_timestamp(), statement_timestamp(), %(done)s, 0, 0)
+    VALUES (
+        %(session)s, %(request)s, statement_timestamp(), statement_timestamp(), %(done)s, 0, 0,
+        %(done)s, %(known)s
+    )
     ON CONFLICT (session) DO UPDATE SET
         request = excluded.request,
         used_at = excluded.used_at,
+        known_id = excluded.known_id,
+        done_in_all = known.done_in_all + excluded.done_in_all,
         (since, done, before_seconds, before_done) = (
             SELECT
                 CASE WHEN age < 60 THEN known.since ELSE excluded.since END,
@@ -161,9 +193,9 @@ WITH failed AS (
     SELECT id, statement_timestamp() + make_interval(secs => delay)
     FROM failed WHERE NOT is_dead AND delay > 0
 )
-INSERT INTO outlast_ready SELECT id FROM failed WHERE NOT is_dead AND delay <= 0
+INSERT INTO outlast_returned SELECT id FROM failed WHERE NOT is_dead AND delay <= 0
 """
-RELEASE = f"INSERT INTO outlast_ready SELECT unnest(%s::bigint[]) WHERE {_IS_SOUND}"
+RELEASE = f"INSERT INTO outlast_returned SELECT unnest(%s::bigint[]) WHERE {_IS_SOUND}"
 RELEASE_GROUP = f"""
 INSERT INTO outlast_groups
 SELECT ids[1], ids FROM (SELECT %s::bigint[]) AS _ (ids) WHERE {_IS_SOUND}
@@ -173,20 +205,28 @@ _EXPIRED_LINE = """(
     to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
     || ' ' || worker || ': ' || %(expired_alone)s::text
 )"""
-# Before a claim, delayed items that are due and items of expired leases become ready again.
+# Before a claim, delayed items that are due and items of expired leases come back. Of those that
+# have been due for longer than `seconds`, an earlier look has found all but those that others had
+# locked. Leaving them out spares reading the rows of leases that ended without a vacuum since. The
+# answer is whether that was all.
+_DUE_MAX = 1000
+_EXPIRED_MAX = 100
+_LOOKED_AT = "statement_timestamp() - make_interval(secs => %(seconds)s)"
 BRING_BACK = f"""
 WITH due AS (
     DELETE FROM outlast_delayed WHERE id = ANY (ARRAY(
-        SELECT id FROM outlast_delayed WHERE until <= statement_timestamp()
-        ORDER BY until LIMIT 1000 FOR UPDATE SKIP LOCKED
+        SELECT id FROM outlast_delayed
+        WHERE until <= statement_timestamp() AND until > {_LOOKED_AT}
+        ORDER BY until LIMIT {_DUE_MAX} FOR UPDATE SKIP LOCKED
     ))
     RETURNING id
 ), woken AS (
-    INSERT INTO outlast_ready SELECT id FROM due
+    INSERT INTO outlast_returned SELECT id FROM due
 ), expired AS (
     DELETE FROM outlast_leases WHERE token = ANY (ARRAY(
-        SELECT token FROM outlast_leases WHERE expires <= statement_timestamp()
-        ORDER BY expires LIMIT 100 FOR UPDATE SKIP LOCKED
+        SELECT token FROM outlast_leases
+        WHERE expires <= statement_timestamp() AND expires > {_LOOKED_AT}
+        ORDER BY expires LIMIT {_EXPIRED_MAX} FOR UPDATE SKIP LOCKED
     ))
     RETURNING ids, worker, (cardinality(ids) + 1) / 2 AS middle
 ), halves AS (
@@ -201,12 +241,15 @@ WITH due AS (
     RETURNING known.id, known.failures >= %(failures_max)s AS is_dead
 ), dead AS (
     INSERT INTO outlast_dead SELECT id, statement_timestamp() FROM alone WHERE is_dead
+), suspected AS (
+    INSERT INTO outlast_groups SELECT id, ARRAY[id] FROM alone WHERE NOT is_dead
 )
-INSERT INTO outlast_groups SELECT id, ARRAY[id] FROM alone WHERE NOT is_dead
+SELECT (SELECT count(*) FROM due) < {_DUE_MAX} AND (SELECT count(*) FROM expired) < {_EXPIRED_MAX}
 """
 
 # A sequence, because with a counter in a row all claims would wait for each other's commit.
 _NEXT_TOKEN = "nextval('outlast_tokens')"
+# Items are taken from `first` on, and from before it only if there are too few.
 CLAIM = f"""
 WITH suspects AS MATERIALIZED (
     SELECT first_id, ids FROM outlast_groups ORDER BY first_id LIMIT 1 FOR UPDATE SKIP LOCKED
@@ -215,12 +258,27 @@ WITH suspects AS MATERIALIZED (
 ), left_over AS (
     INSERT INTO outlast_groups SELECT ids[%(limit)s + 1], ids[%(limit)s + 1:] FROM suspects
     WHERE cardinality(ids) > %(limit)s
-), taken AS (
-    DELETE FROM outlast_ready WHERE id = ANY (ARRAY(
-        SELECT id FROM outlast_ready WHERE NOT EXISTS (SELECT FROM suspects)
+), returned AS (
+    DELETE FROM outlast_returned WHERE id = ANY (ARRAY(
+        SELECT id FROM outlast_returned WHERE NOT EXISTS (SELECT FROM suspects)
         ORDER BY id LIMIT %(limit)s / {_SOUND}::integer FOR UPDATE SKIP LOCKED
     ))
     RETURNING id
+), ready AS (
+    DELETE FROM outlast_ready WHERE id = ANY (ARRAY(
+        SELECT id FROM outlast_ready WHERE id >= %(first)s AND NOT EXISTS (SELECT FROM suspects)
+        ORDER BY id LIMIT %(limit)s - (SELECT count(*) FROM returned) FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING id
+), earlier AS (
+    DELETE FROM outlast_ready WHERE id = ANY (ARRAY(
+        SELECT id FROM outlast_ready WHERE id < %(first)s AND NOT EXISTS (SELECT FROM suspects)
+        ORDER BY id LIMIT %(limit)s - (SELECT count(*) FROM returned) - (SELECT count(*) FROM ready)
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING id
+), taken AS (
+    SELECT id FROM returned UNION ALL SELECT id FROM ready UNION ALL SELECT id FROM earlier
 ), chosen AS (
     SELECT ids[:%(limit)s] AS ids, true AS is_alone FROM suspects
     UNION ALL SELECT array_agg(id ORDER BY id), false FROM taken HAVING count(*) > 0
@@ -249,19 +307,24 @@ UPDATE outlast_leases SET expires = statement_timestamp() + make_interval(secs =
 WHERE token = %s
 """
 
+# What is neither done, delayed, leased nor dead is ready. The oldest ready item is looked for where
+# the claims of the last seconds looked.
 STATS = """
 SELECT
-    (SELECT count(*) FROM outlast_ready)
-        + (SELECT coalesce(sum(cardinality(ids)), 0) FROM outlast_groups)
-        + (SELECT count(*) FROM outlast_delayed WHERE until <= statement_timestamp()),
+    (SELECT published FROM outlast_queue),
+    (SELECT done FROM outlast_queue)
+        + (SELECT coalesce(sum(done_in_all), 0) FROM outlast_sessions),
     (SELECT count(*) FROM outlast_delayed WHERE until > statement_timestamp()),
     (SELECT coalesce(sum(cardinality(ids)), 0) FROM outlast_leases),
     (SELECT count(*) FROM outlast_dead),
-    (SELECT published FROM outlast_queue),
     (SELECT extract(epoch FROM statement_timestamp() - published_at)::float8
         FROM outlast_items WHERE id = (
             SELECT min(id) FROM (
-                (SELECT id FROM outlast_ready ORDER BY id LIMIT 1)
+                (SELECT id FROM outlast_ready WHERE id >= (
+                    SELECT coalesce(min(known_id), 0) FROM outlast_sessions
+                    WHERE used_at > statement_timestamp() - interval '10 seconds'
+                ) ORDER BY id LIMIT 1)
+                UNION ALL (SELECT id FROM outlast_returned ORDER BY id LIMIT 1)
                 UNION ALL (SELECT first_id FROM outlast_groups ORDER BY first_id LIMIT 1)
                 UNION ALL (SELECT id FROM outlast_delayed ORDER BY id LIMIT 1)
             ) AS _ (id)
@@ -294,7 +357,7 @@ WITH retried AS (
     UPDATE outlast_items SET failures = 0, errors = '{{}}' FROM retried
     WHERE outlast_items.id = retried.id
 ), ready AS (
-    INSERT INTO outlast_ready SELECT id FROM retried
+    INSERT INTO outlast_returned SELECT id FROM retried
 )
 SELECT count(*), max(id) FROM retried
 """

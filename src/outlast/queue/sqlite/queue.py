@@ -47,6 +47,8 @@ from outlast.queue.throughput import Throughput
 
 _PUBLISH_CACHE_KIB = 65_536
 _PAGE_ITEMS = 10_000
+# Items that are published within this time may share a range and its time of publishing.
+_JOINED_SECONDS = 1.0
 # SQLite's limit for a row, minus what it adds to one.
 _ITEM_BYTES_MAX = 999_990_000
 
@@ -122,7 +124,7 @@ class SQLiteQueue:
                 )
                 [last] = connection.execute(_LAST_NUMBER).fetchone()
                 if last > before:
-                    connection.execute(_INSERT_READY, (before + 1, last, time.time()))
+                    self._make_ready(connection, before, last)
         return Published(added=last - before, known=given - (last - before))
 
     def claim(self, limit: int, terms: LeaseTerms) -> Lease | None:
@@ -239,6 +241,16 @@ class SQLiteQueue:
     def close(self) -> None:
         self._file.close()
 
+    def _make_ready(self, connection: sqlite3.Connection, before: int, last: int) -> None:
+        """Make the items after `before` ready, in the range of those published just before them.
+
+        Otherwise, millions of items that are published one by one would be as many ranges.
+        """
+        now = time.time()
+        joined = connection.execute(_JOIN_READY, (last, before, now - _JOINED_SECONDS, now))
+        if not joined.rowcount:
+            connection.execute(_INSERT_READY, (before + 1, last, now))
+
     def _row_of(self, item: Item) -> tuple[str, str]:
         self.check(item)
         return item.key, item.payload
@@ -298,6 +310,10 @@ class SQLiteQueue:
 
 _LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM outlast_items"
 
+_JOIN_READY = (
+    f"UPDATE outlast_runs SET last = ? WHERE lease = {READY} AND last = ? "
+    "AND failures = 0 AND suspects = 0 AND published BETWEEN ? AND ?"
+)
 _INSERT_READY = (
     "INSERT INTO outlast_runs (first, last, published, lease, failures, suspects, until, worker) "
     f"VALUES (?, ?, ?, {READY}, 0, 0, 0, '')"
