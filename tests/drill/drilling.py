@@ -44,6 +44,21 @@ def conclusive_drill(command: Sequence[str], **options: Unpack[DrillKeywords]) -
     return report
 
 
+def drill_with_deaths(name: str, deaths: Path, **options: Unpack[DrillKeywords]) -> DrillReport:
+    """A drill of workers with a fault, of which one died at the place where it shows.
+
+    Evictions may hit workers that wait for an item, above all if the machine stalled in the
+    baseline. Workers that die at the place leave a file in `deaths`, until the next run begins: if
+    the drill found a fault, it ran the job once more to compare.
+    """
+    deaths.mkdir()
+    for _ in range(REPEATS_MAX):
+        report = conclusive_drill(control(name, str(deaths)), **options)
+        if failing(report) or any(deaths.iterdir()):
+            break
+    return report
+
+
 def failing(report: DrillReport) -> dict[str, str]:
     """The checks that failed or warned, with their reasons."""
     bad = (CheckResult.FAIL, CheckResult.WARN)

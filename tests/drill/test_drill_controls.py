@@ -17,6 +17,7 @@ from tests.drill.drilling import (
     SHORT,
     conclusive_drill,
     control,
+    drill_with_deaths,
     failing,
     nothing_left_behind,
 )
@@ -176,9 +177,10 @@ def test_workers_of_the_library_survive_with_queue_and_results_in_one_file() -> 
     assert (report.items_lost, report.duplicates) == (0, 0)
 
 
-def test_a_worker_that_acknowledges_before_it_stores_loses_items() -> None:
-    report = conclusive_drill(
-        control("acknowledges_early"),
+def test_a_worker_that_acknowledges_before_it_stores_loses_items(tmp_path: Path) -> None:
+    report = drill_with_deaths(
+        "acknowledges_early",
+        tmp_path / "deaths",
         workers=3,
         evictions=6,
         no_notice=0.5,
@@ -193,9 +195,10 @@ def test_a_worker_that_acknowledges_before_it_stores_loses_items() -> None:
     assert "item-" in found["no-lost-items"]
 
 
-def test_a_worker_that_inserts_blindly_stores_items_twice() -> None:
-    report = conclusive_drill(
-        control("inserts_blindly"),
+def test_a_worker_that_inserts_blindly_stores_items_twice(tmp_path: Path) -> None:
+    report = drill_with_deaths(
+        "inserts_blindly",
+        tmp_path / "deaths",
         workers=3,
         evictions=6,
         no_notice=0.5,

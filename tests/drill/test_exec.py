@@ -162,10 +162,14 @@ def test_a_bad_variable_is_refused_before_the_command_starts() -> None:
         assert "started" not in program.output
 
 
-def test_it_imports_nothing_but_the_standard_library_and_starts_fast() -> None:
-    code = """
+@pytest.mark.parametrize("options", [[], ["--durable"]])
+def test_it_imports_nothing_but_the_standard_library_and_starts_fast(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTLAST_RUN_URL", "run")
+    code = f"""
 import sys
-sys.argv = ["outlast", "exec", "true"]
+sys.argv = ["outlast", "exec", *{options}, "sh", "-c", 'touch "$OUTLAST_NOTES/made-durable"']
 from outlast.cli.entry import main
 assert main() == 0
 print(*sys.modules)

@@ -1,8 +1,9 @@
-"""Trainings of two processes of JAX: evicted, and continued to the same bits."""
+"""Trainings of two processes of JAX: evicted, killed, and continued to the same bits."""
 
 import contextlib
 import json
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -59,9 +60,11 @@ def said(program: Program, word: str) -> str:
     return str(found[-1])
 
 
-def test_a_notice_to_one_process_of_jax_stops_both_at_one_step_and_changes_no_bit(
-    tmp_path: Path,
-) -> None:
+# JAX aborts a process whose coordinator is gone, unless Outlast has ended it first.
+ABORTED = 128 + signal.SIGABRT
+
+
+def test_neither_notices_nor_kills_of_one_process_of_jax_change_a_bit(tmp_path: Path) -> None:
     with (
         processes(tmp_path / "calm", 2) as calm,
         processes(tmp_path / "evicted", 2, signal_at=[0, 2]) as evicted,
@@ -72,6 +75,12 @@ def test_a_notice_to_one_process_of_jax_stops_both_at_one_step_and_changes_no_bi
         for program in calm:
             assert "not one box on each process" in program.output
             assert "at 'crossed', which cannot be saved" in program.output
+    # The process of rank 0 is the coordinator, which has the store between the ranks.
+    for killed, step, allowed in ((1, 5, {75}), (0, 7, {75, ABORTED})):
+        at = {"signal_at": [killed, step], "signal": "SIGKILL"}
+        with processes(tmp_path / "evicted", 2, **at) as programs:
+            assert programs[killed].wait() == 128 + signal.SIGKILL, programs[killed].output
+            assert programs[1 - killed].wait() in allowed, programs[1 - killed].output
     store = open_store(tmp_path / "evicted" / "run")
     found = [read_manifest(store, name) for name in manifest_names(store)]
     assert [verify_checkpoint(store, manifest) for manifest in found] == [[]] * len(found)

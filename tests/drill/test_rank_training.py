@@ -1,9 +1,7 @@
-"""Trainings of several ranks as real processes: evicted, killed, and continued to the same bits."""
+"""Trainings of several ranks as real processes: evicted, and continued to the same bits."""
 
 import contextlib
 import json
-import random
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,35 +81,6 @@ def test_a_notice_to_one_rank_stops_all_at_one_step_and_changes_no_bit(
         assert step < steps[0] < STEPS
 
     assert results(kind, folder, 2) == expected
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_killed_ranks_leave_nothing_torn_and_change_no_bit(kind: str, tmp_path: Path) -> None:
-    expected = results(kind, tmp_path / "calm", 2)
-    seed = random.Random().randrange(2**32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
-    folder = tmp_path / "killed"
-
-    # Early enough to happen in each life: a save takes a rank about ten calls.
-    for calls in (range(20, 40), range(20, 80)):
-        assert live_until_killed(kind, folder, chance, calls)
-
-    assert results(kind, folder, 2) == expected
-
-
-def live_until_killed(kind: str, folder: Path, chance: random.Random, calls: range) -> bool:
-    """Kill one rank at one of its calls to the store or the channel; False if it made fewer."""
-    killed, other = chance.sample(range(2), 2)
-    at = {"killed_at_call": [killed, chance.choice(calls)]}
-    with ranks(kind, folder, 2, every_steps=1, **at) as programs:
-        code = programs[killed].wait()
-        # The other one does not wait for the dead, whatever it was doing.
-        code_of_other = programs[other].wait()
-        assert code in (0, 128 + signal.SIGKILL), programs[killed].output
-        assert code_of_other == (75 if code else 0), programs[other].output
-    check_store(folder)
-    return code != 0
 
 
 def test_shards_are_cut_again_for_another_number_of_ranks(tmp_path: Path) -> None:

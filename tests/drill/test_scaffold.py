@@ -15,7 +15,13 @@ import yaml
 from outlast.capacity.workload.fields import NAME_CHARACTERS_MAX
 from outlast.errors import OutlastError
 from outlast.scaffold import project
-from outlast.scaffold.project import ProjectKind, ScaffoldRefused, templates, write_project
+from outlast.scaffold.project import (
+    Framework,
+    ProjectKind,
+    ScaffoldRefused,
+    templates,
+    write_project,
+)
 from tests.drill.drilling import REPEATS_MAX, nothing_left_behind
 
 HOSTILE = [
@@ -37,7 +43,9 @@ HOSTILE = [
     "umläut",
     "a" * 41,
 ]
+TRAININGS = ["training --framework torch", "training --framework jax"]
 # A commit, because a tag can be moved to other code.
+EXACT = re.compile(r"[a-z]+(\[[a-z,]+\])?==\d+(\.\d+)+\w*")
 PINNED = re.compile(r"[\w/-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+")
 
 
@@ -67,8 +75,9 @@ def readme_commands(folder: Path) -> list[list[str]]:
     return [shlex.split(line) for line in lines]
 
 
-@pytest.mark.parametrize("kind", list(ProjectKind))
-def test_a_project_does_what_its_readme_says_as_written(kind: ProjectKind, tmp_path: Path) -> None:
+# The other frameworks are in another environment: tests/frameworks/test_scaffolds.py.
+@pytest.mark.parametrize("kind", ["batch", "training", *TRAININGS])
+def test_a_project_does_what_its_readme_says_as_written(kind: str, tmp_path: Path) -> None:
     made = sh(f"outlast scaffold {kind} my-job", tmp_path)
     folder = tmp_path / "my-job"
     drill, render, lint = readme_commands(folder)
@@ -259,7 +268,30 @@ def test_everything_from_elsewhere_has_an_exact_version(kind: ProjectKind, tmp_p
     assert actions
     assert all(map(PINNED.fullmatch, actions))
     for requirement in (tmp_path / "requirements.txt").read_text().splitlines():
-        assert re.fullmatch(r"[a-z]+(\[[a-z,]+\])?==\d+(\.\d+)+\w*", requirement)
+        assert EXACT.fullmatch(requirement)
+
+
+@pytest.mark.parametrize("framework", list(Framework))
+def test_a_framework_changes_the_program_and_its_requirements_only(
+    framework: Framework, tmp_path: Path
+) -> None:
+    plain = dict(templates(ProjectKind.TRAINING))
+
+    found = dict(templates(ProjectKind.TRAINING, framework))
+
+    changed = {path for path in found if found[path] != plain.get(path)}
+    expected = {"train.py", "requirements.txt"} if framework is not Framework.NUMPY else set()
+    assert found.keys() == plain.keys()
+    assert changed == expected
+    for requirement in found["requirements.txt"].replace("@VERSION@", "1.0").splitlines():
+        assert EXACT.fullmatch(requirement)
+
+
+def test_only_a_training_has_a_framework(tmp_path: Path) -> None:
+    done = sh("outlast scaffold batch --framework torch", tmp_path)
+
+    assert done.returncode == 2
+    assert "error: A batch project has no framework, but 'torch' was given." in done.stdout
 
 
 def test_the_model_goes_where_the_cluster_lets_it(tmp_path: Path) -> None:
@@ -280,7 +312,7 @@ def test_pages_show_exact_versions_of_actions() -> None:
     loose = [
         f"{page.name}: {action}"
         for page in pages
-        for action in re.findall(r"uses: (.+)", page.read_text())
+        for action in re.findall(r"^ *(?:- )?uses: (.+)", page.read_text(), re.M)
         if not PINNED.fullmatch(action)
     ]
 

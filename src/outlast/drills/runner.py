@@ -35,8 +35,8 @@ from outlast.drills.run.printed import reached_end, read_printed
 from outlast.drills.run.records import JobRun, JobRunEnd
 from outlast.drills.run.schedule import Schedule
 from outlast.drills.run.world import SurvivorLimits
+from outlast.interruption.exec_settings import EXIT_CODE, GRACE, RESERVE
 from outlast.interruption.exit_codes import INTERRUPTED
-from outlast.interruption.settings import EXIT_CODE, GRACE, RESERVE
 from outlast.ranks.settings import LOST
 
 if TYPE_CHECKING:

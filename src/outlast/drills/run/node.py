@@ -23,7 +23,8 @@ from typing import Protocol
 from outlast.drills.run.records import SigtermHandling
 
 _FORK_SECONDS_MAX = 0.5
-_FORKING_SECONDS_MAX = 0.05
+_FORKING_SECONDS = 0.05
+_FORKING_SECONDS_MAX = 5.0
 _POLL_SECONDS = 0.001
 _UNSHARE_FAILED = 1
 _LAUNCHERS = frozenset({"unshare", "setpriv"})
@@ -167,8 +168,8 @@ class SimulatedNode:
     def terminate(self) -> SigtermHandling:
         """Send SIGTERM to process 1. Returns how it was set up to handle it."""
         handling = self.handling()
-        give_up_at = time.monotonic() + _FORKING_SECONDS_MAX
-        while handling is SigtermHandling.UNKNOWN and time.monotonic() < give_up_at:
+        asked_at = time.monotonic()
+        while handling is SigtermHandling.UNKNOWN and self._may_be_forking(asked_at):
             time.sleep(_POLL_SECONDS)
             handling = self.handling()
         if handling is SigtermHandling.DEFAULT and self._may_be_awaited():
@@ -177,6 +178,17 @@ class SimulatedNode:
         if self._isolation.namespace or handling is not SigtermHandling.DEFAULT:
             _signal(self._main_pid(), signal.SIGTERM)
         return handling
+
+    def _may_be_forking(self, since: float) -> bool:
+        """Whether process 1 may block SIGTERM only until its child runs.
+
+        On a busy machine that takes a while, but the process is not asleep meanwhile.
+        """
+        waited_seconds = time.monotonic() - since
+        if waited_seconds < _FORKING_SECONDS:
+            return True
+        state = _field(_read_proc(self._main_pid(), "status"), "State")
+        return waited_seconds < _FORKING_SECONDS_MAX and state[:1] in ("R", "D")
 
     def _may_be_awaited(self) -> bool:
         """Whether a thread blocks SIGTERM or waits for a signal. While it waits, nothing blocks."""

@@ -13,7 +13,7 @@ from outlast.drills.run.controller import BACKOFF_LIMIT, JobRules
 from outlast.drills.run.launching import WorldSize
 from outlast.drills.run.schedule import EVICTIONS_MAX, EvictionMix
 from outlast.errors import SettingError
-from outlast.interruption.settings import GRACE
+from outlast.interruption.exec_settings import GRACE
 from outlast.worker.settings import QUEUE_URL, SINK_URL
 
 EVICTIONS = 3
