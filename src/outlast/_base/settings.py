@@ -1,45 +1,71 @@
 """Read a setting: the keyword argument beats the environment variable, which beats the default.
 
-An invalid value is refused with the name it was given under, before any work starts. The values
-here are named tuples, not data classes: `outlast exec` reads settings too, and importing
-dataclasses would double the time it takes to start.
+An invalid value is refused with the name it was given under, before any work starts. `outlast
+exec` reads settings too and must start at once, so nothing is imported here at run time: not
+typing, which alone takes a sixth of the time that Python needs to start.
 """
 
-import math
+from __future__ import annotations
+
 import os
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
-from typing import Any, Generic, NamedTuple, TypeVar
 
 from outlast.errors import SettingError
 
+# Type checkers know this name without an import.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from enum import Enum
+    from typing import Any, Generic, TypeVar
+
+    E = TypeVar("E", bound=Enum)
+    T = TypeVar("T")
+    T_co = TypeVar("T_co", covariant=True)
+else:
+    T_co = None
+
+    class Generic:
+        """Replaces the class of typing. Its parameters have no meaning at run time."""
+
+        def __class_getitem__(cls, _):
+            return cls
+
+
 _SECONDS_MAX = 1e8
 
-E = TypeVar("E", bound=Enum)
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
-
-class SettingValue(NamedTuple, Generic[T_co]):
+class SettingValue(Generic[T_co]):
     """The value of a setting, and where it came from."""
 
-    value: T_co
-    source: str
+    def __init__(self, value: T_co, source: str) -> None:
+        self.value = value
+        self.source = source
 
 
-class Setting(NamedTuple, Generic[T_co]):
+class Setting(Generic[T_co]):
     """A keyword argument and its environment variable; without a keyword, only the variable.
 
     `parse` takes what the user gave and raises `ValueError` with a sentence on what is expected.
     """
 
-    keyword: str
-    variable: str
-    default: T_co
-    default_text: str
-    parse: Callable[[object], T_co]
-    meaning: str
-    hint: str
+    def __init__(
+        self,
+        *,
+        keyword: str,
+        variable: str,
+        default: T_co,
+        default_text: str,
+        parse: Callable[[object], T_co],
+        meaning: str,
+        hint: str,
+    ) -> None:
+        self.keyword = keyword
+        self.variable = variable
+        self.default = default
+        self.default_text = default_text
+        self.parse = parse
+        self.meaning = meaning
+        self.hint = hint
 
     def read(
         self,
@@ -55,6 +81,10 @@ class Setting(NamedTuple, Generic[T_co]):
         if text := environ.get(self.variable, "").strip():
             return self._parsed(text, f"variable {self.variable}")
         return SettingValue(value=self.default, source="default")
+
+    def from_variable(self, variable: str) -> Setting[T_co]:
+        """The same setting, read from another variable."""
+        return Setting(**{**vars(self), "variable": variable})
 
     def _parsed(self, given: object, source: str) -> SettingValue[T_co]:
         try:
@@ -178,10 +208,10 @@ def _seconds(given: object) -> float:
     try:
         number = float(given)
     except OverflowError:
-        number = math.inf
+        number = float("inf")
     except ValueError:
         raise ValueError("Expected a number of seconds, without a unit.") from None
-    if math.isnan(number) or abs(number) > _SECONDS_MAX:
+    if not abs(number) <= _SECONDS_MAX:
         raise ValueError(f"Expected a number of seconds, at most {_SECONDS_MAX:,.0f}.")
     return number
 

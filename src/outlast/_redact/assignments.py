@@ -15,6 +15,12 @@ Span = tuple[int, int]
 _MAY_ASSIGN = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|jwt|signature|cookie|pat|sk(?![a-z])|-u", re.IGNORECASE
 )
+# Every name of a secret contains one of these, in lower case; the short ones end a word.
+_IN_NAMES = (
+    *("pass", "pwd", "secret", "token", "key", "cred", "auth", "jwt", "signature", "cookie"),
+    *("pat", "sk", "-u", "value"),
+)
+_ENDS_OF_NAMES = frozenset({"pat", "sk"})
 
 _WORD = re.compile(r"\S+")
 _NAME = re.compile(r"(?<![\w.\-])[\w.\-]++")
@@ -74,12 +80,35 @@ def may_assign(text: str) -> bool:
 def named_spans(text: str) -> Iterator[Span]:
     """Where the values of secret names are, in order and without overlap."""
     position = 0
-    while (name := _NAME.search(text, position)) is not None:
-        position = name.end()
-        for start, end in _spans_after(text, name):
-            if start < end and text[start:end] != MASK:
-                yield start, end
-            position = max(position, end)
+    for line_start, line_end in _lines_with_names(text):
+        position = max(position, line_start)
+        while (name := _NAME.search(text, position, line_end)) is not None:
+            position = name.end()
+            for start, end in _spans_after(text, name):
+                if start < end and text[start:end] != MASK:
+                    yield start, end
+                position = max(position, end)
+
+
+def _lines_with_names(text: str) -> list[Span]:
+    """The lines that may name a secret, in order: a name does not go beyond its line."""
+    if not text.isascii():
+        # Other letters may count as one of these, and their case may have another length.
+        return [(0, len(text))]
+    lowered = text.lower()
+    found: dict[int, int] = {}
+    for part in _IN_NAMES:
+        is_end = part in _ENDS_OF_NAMES
+        position = lowered.find(part)
+        while position >= 0:
+            after = position + len(part)
+            if is_end and lowered[after : after + 1].isalpha():
+                position = lowered.find(part, after)
+                continue
+            end = _end_of_line(lowered, position)
+            found[lowered.rfind("\n", 0, position) + 1] = end
+            position = lowered.find(part, end)
+    return sorted(found.items())
 
 
 def netrc_spans(text: str) -> Iterator[Span]:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
@@ -116,13 +116,16 @@ def secrets_in(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def redact_excerpt(excerpt: str, *documents: str) -> str:
+def redact_excerpt(excerpt: str, *documents: str, secrets: Collection[str] | None = None) -> str:
     """A part of these documents, or their diff, also without the secrets that only they identify.
 
-    In a manifest, the name of a secret variable may be on another line than its value.
+    In a manifest, the name of a secret variable may be on another line than its value. `secrets`
+    are those that this process knows.
     """
-    shown = {secret for document in documents for secret in secrets_shown(document)}
-    return redact_all(excerpt, shown | known_secrets())
+    known = known_secrets() if secrets is None else secrets
+    return redact_all(
+        excerpt, {*known, *(one for text in documents for one in secrets_shown(text))}
+    )
 
 
 @lru_cache(maxsize=16)
@@ -130,9 +133,19 @@ def secrets_shown(text: str) -> frozenset[str]:
     """The secrets in a document, in every form in which an excerpt of it may show them."""
     spans = (*named_spans(text), *netrc_spans(text), *command_spans(text))
     found = {text[start:end] for start, end in spans}
-    for word in _WORD.findall(text) if MAY_HOLD_URL.search(text) else ():
+    for word in _words_with_urls(text):
         found.update(word[start:end] for start, end in secret_spans(word))
     return frozenset(form for secret in found for form in _variants(secret))
+
+
+def _words_with_urls(text: str) -> Iterator[str]:
+    """The words in which `secret_spans` may find something."""
+    position = 0
+    while (hint := MAY_HOLD_URL.search(text, position)) is not None:
+        start = text.rfind("\n", position, hint.start()) + 1 or position
+        end = text.find("\n", hint.end())
+        position = len(text) if end < 0 else end
+        yield from filter(MAY_HOLD_URL.search, _WORD.findall(text, start, position))
 
 
 def _redacted(text: str, secrets: Sequence[str]) -> str:

@@ -8,7 +8,9 @@ from outlast._redact.assignments import named_spans
 from outlast._redact.names import MASK, is_placeholder, is_secret_name
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,40}:[/\\]+|//")
-MAY_HOLD_URL = re.compile(r"@|%40|://|[?&#;][^=\s]{1,100}=", re.IGNORECASE)
+# Starts with a set of characters, because that is what `re` searches for quickly.
+MAY_HOLD_URL = re.compile(r"[@%:?&#;](?:(?<=@)|(?<=%)(?:25)*40|(?<=:)//|(?<=[?&#;])[^=\s]{1,100}=)")
+"""Matches in each word with a URL or with something in the form of one."""
 
 _AT = re.compile(r"@(?!sha256:)|%(?:25)*40", re.IGNORECASE)
 # An escaped @ does not end the user: some servers expect user@server there.
