@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.measure import Row, interleaved, table
+from bench.measure import Row, disk_folder, interleaved, table
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.format.encoding import encode
 from outlast.checkpoint.format.manifest import CheckpointManifest
@@ -28,7 +27,7 @@ BAR = 1.2
 
 
 def report() -> str:
-    where = Path(tempfile.mkdtemp(prefix="bench-", dir=Path.cwd()))
+    where = disk_folder()
     try:
         return table("Housekeeping: what a long history costs", list(_rows(where)))
     finally:

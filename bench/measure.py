@@ -4,8 +4,10 @@ import os
 import platform
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -25,6 +27,16 @@ def interleaved(cases: Mapping[str, Callable[[], float]], rounds: int) -> dict[s
         for name, measure in cases.items():
             seen[name].append(measure())
     return {name: statistics.median(values) for name, values in seen.items()}
+
+
+def disk_folder(parent: Path | None = None) -> Path:
+    """A new folder on the disk: the one for temporary files may be in memory.
+
+    In `build`, which git ignores, so that what a killed benchmark leaves is never committed.
+    """
+    parent = parent or Path(__file__).parents[1] / "build"
+    parent.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
 
 
 def seconds_of(command: Sequence[str]) -> Callable[[], float]:

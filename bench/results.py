@@ -4,13 +4,18 @@ TOPICS = (
     "guard",
     "exec",
     "checkpoint",
+    "restore",
+    "objects",
     "housekeeping",
     "ranks",
+    "integrations",
     "queue",
+    "queue_scale",
     "worker",
     "drill",
     "lint",
     "capacity",
+    "cluster",
 )
 
 HEAD = "# Results\n\nWritten by `make bench`: medians of interleaved rounds. Read the ratios.\n"

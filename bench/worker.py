@@ -6,14 +6,13 @@ is the time of the processor: both wait for the disk equally often, and how long
 """
 
 import json
+import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 
-from bench.measure import Row, table
+from bench.measure import Row, disk_folder, table
 from outlast.queue import LeaseTerms, Queue, Settlement, open_queue
 from outlast.results import Result, open_sink
 from outlast.results.protocol import TransactionalSink
@@ -90,14 +89,16 @@ def _in_memory() -> Iterator[Pair]:
 
 @contextmanager
 def _in_sqlite() -> Iterator[Pair]:
-    # Beside the code, because the folder for temporary files may be in memory.
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
+    folder = disk_folder()
+    try:
         url = f"sqlite:///{folder}/jobs.db"
         queue, sink = open_queue(url), open_sink(url)
         assert isinstance(sink, TransactionalSink)
         yield queue, sink
         sink.close()
         queue.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

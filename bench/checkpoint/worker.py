@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from xxhash import xxh3_128_hexdigest
 
 from bench.checkpoint import caches, limits
 from bench.checkpoint.ours import Ours
@@ -32,6 +33,7 @@ SECONDS_BEFORE_FIRST = 3.0
 STEP_SECONDS = 0.05
 QUIET_STEPS = 10
 TRAINING_SAVES = 2
+RESTORES = 2
 ALL: tuple[type[System], ...] = (*PEERS, Ours)
 SYSTEMS = {system.name: system for system in ALL}
 CHANGING_MIB = 20
@@ -79,10 +81,44 @@ def save_and_restore(system: type[System], folder: Path, mib: int) -> dict[str, 
     for suffix, restore in ways.items():
         caches.drop_caches(folder)
         seen[f"restore_cold{suffix}"] = _restored(one, restore, expected)
-        # What was just read is in the page cache now, for whoever uses it.
+        caches.fill_cache(folder)
         seen[f"restore_warm{suffix}"] = _restored(one, restore, expected)
     one.close()
     return seen
+
+
+def restore(system: type[System], folder: Path, mib: int) -> dict[str, Any]:
+    """Restores alone, from the disk, from the page cache, and right after another one.
+
+    What the memory held is known by its hashes: a copy of a large state would not fit beside it.
+    """
+    tensors = transformer_with_adam(mib)
+    mutate(tensors)
+    expected = _hashes(tensors)
+    one = system(tensors, folder)
+    one.save(1)
+    one.wait_durable()
+    seen: dict[str, Any] = {"restore_memory": 0.0}
+    for _ in range(RESTORES):
+        for kind in ("cold", "again", "warm"):
+            if kind == "cold":
+                caches.drop_caches(folder)
+            elif kind == "warm":
+                caches.fill_cache(folder)
+            one.poison()
+            resident = caches.reset_peak()
+            seconds = one.restore()
+            memory = max(0, caches.peak() - resident) / size_of(tensors)
+            if _hashes(tensors) != expected:
+                raise AssertionError("restored other bits than were saved")
+            seen.setdefault(f"restore_{kind}", []).append(seconds)
+            seen["restore_memory"] = max(seen["restore_memory"], memory)
+    one.close()
+    return seen
+
+
+def _hashes(tensors: Tensors) -> dict[str, str]:
+    return {name: xxh3_128_hexdigest(tensor.numpy().data) for name, tensor in tensors.items()}
 
 
 def _restored(one: System, restore: Callable[[], float], expected: Tensors) -> float:
@@ -184,7 +220,13 @@ def limit(folder: Path, mib: int) -> dict[str, Any]:
     return dict(limits.measure(tensors, folder, repeats=2))
 
 
-PHASES = {"save": save_and_restore, "lora": lora, "training": training, "tick": tick}
+PHASES = {
+    "save": save_and_restore,
+    "restore": restore,
+    "lora": lora,
+    "training": training,
+    "tick": tick,
+}
 
 
 def main() -> None:

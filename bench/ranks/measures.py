@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.measure import Row, table
+from bench.measure import Row, disk_folder, table
 
 OURS = "Outlast"
+FLOOR = "memcpy"
 DCP_ASYNC = ("DCP async_save, default", "DCP async_save, reused stager")
 PHASES = ("boundary", "notices", "sharded", "ddp")
 ROOT = Path(__file__).parents[2]
@@ -38,16 +39,17 @@ CASES = (
     Case("boundary", 2),
     Case("notices", 2),
     Case("notices", 4),
-    *(Case("sharded", 2, system) for system in (OURS, *DCP_ASYNC)),
-    *(Case("ddp", ranks, system) for ranks in (2, 4) for system in (OURS, *DCP_ASYNC)),
+    *(Case("sharded", 2, system) for system in (OURS, *DCP_ASYNC, FLOOR)),
+    *(Case("ddp", ranks, system) for ranks in (2, 4) for system in (OURS, *DCP_ASYNC, FLOOR)),
 )
 
 
 def report(
-    rounds: int = 5,
+    rounds: int = 3,
     size_mib: int = 256,
     only: Iterable[str] = PHASES,
     *,
+    ranks: int | None = None,
     notices: int = 40,
     folder: Path | None = None,
     python: str | None = None,
@@ -59,8 +61,10 @@ def report(
     """
     python = python or os.environ.get("OUTLAST_BENCH_PYTHON") or sys.executable
     wanted = set(only)
-    seen: Seen = {case: {} for case in CASES if case.phase in wanted}
-    where = Path(tempfile.mkdtemp(prefix="bench-", dir=folder or Path.cwd()))
+    seen: Seen = {
+        case: {} for case in CASES if case.phase in wanted and ranks in (None, case.ranks)
+    }
+    where = disk_folder(folder)
     try:
         for number in range(rounds):
             cases = list(seen)
@@ -137,6 +141,7 @@ def _rows(seen: Seen) -> Iterable[Row]:
             yield from _notice_rows(seen[case], case.ranks)
     if any(case.phase == "sharded" for case in seen):
         yield _against_dcp(seen, "sharded", 2, "stall", "stall of the loop per save", "≤ 0.8 x")
+        yield _against_floor(seen, "sharded", 2)
         yield _against_dcp(seen, "sharded", 2, "durable", "until durable", "≤ 0.6 x")
     for ranks in sorted({case.ranks for case in seen if case.phase == "ddp"}):
         yield from _ddp_rows(seen, ranks)
@@ -177,6 +182,7 @@ def _ddp_rows(seen: Seen, ranks: int) -> Iterable[Row]:
     state = statistics.median(ours["state"])
     share = state / ranks
     yield _against_dcp(seen, "ddp", ranks, "stall", "stall of the loop per save", "≤ 0.5 x")
+    yield _against_floor(seen, "ddp", ranks)
     yield _against_dcp(seen, "ddp", ranks, "durable", "until durable", "")
     dcp_bytes = _best(seen, "ddp", ranks, "bytes")
     yield Row(
@@ -208,6 +214,18 @@ def _against_dcp(seen: Seen, phase: str, ranks: int, measure: str, what: str, ba
         f"{ours / dcp:.2f} x ({ours:.3f} s)",
         f"best DCP, {dcp:.3f} s",
         bar,
+    )
+
+
+def _against_floor(seen: Seen, phase: str, ranks: int) -> Row:
+    ours, floor = (
+        statistics.median(seen[Case(phase, ranks, system)]["stall"]) for system in (OURS, FLOOR)
+    )
+    label = "sharded" if phase == "sharded" else "DDP"
+    return Row(
+        f"{label}, {ranks} ranks: stall of the loop per save",
+        f"{ours / floor:.2f} x ({ours:.3f} s)",
+        f"memcpy of its share by each rank, all at once, {floor:.3f} s",
     )
 
 

@@ -23,7 +23,7 @@ from outlast.ranks.world import World, current_world, open_channel
 
 # See bench/checkpoint/worker.py: those that follow the first save are slow with all systems.
 UNCOUNTED_SAVES = 2
-WARM_SAVES = 2
+WARM_SAVES = 4
 BOUNDARIES = 100_000
 REDUCTIONS = 300
 REPEATS = 5

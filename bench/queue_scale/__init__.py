@@ -1,0 +1,46 @@
+"""Queues at scale: 10,000,000 items, 200 workers, and Pub/Sub beside its own client.
+
+    python -m bench.queue_scale fill FOLDER
+    OUTLAST_BENCH_FILLED=FOLDER python -m bench queue_scale
+
+Without OUTLAST_BENCH_FILLED, a folder is filled and removed. It takes 6 GB.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from bench.measure import table
+from bench.queue_scale import pubsub, workers
+from bench.queue_scale.filling import FEW, MANY, fill, postgres
+from bench.queue_scale.measures import postgres_rows, sqlite_rows
+
+ROUNDS = 300
+_PUBSUB_ROUNDS = 3
+
+
+def report() -> str:
+    if given := os.environ.get("OUTLAST_BENCH_FILLED"):
+        return _report(Path(given))
+    with tempfile.TemporaryDirectory(prefix="outlast-bench-") as name:
+        # The server runs as another user, who has to reach its folder.
+        folder = Path(name)
+        folder.chmod(0o755)
+        fill(folder)
+        return _report(folder)
+
+
+def _report(folder: Path) -> str:
+    against = f"{MANY:,} items against {FEW:,}"
+    parts = [
+        f"Medians of {ROUNDS} rounds in turns, fsync on; chunks of 10, and as many published; "
+        f"load of the machine at the start {os.getloadavg()[0]:.1f}.\n",
+        table(f"SQLite: {against}", sqlite_rows(folder, ROUNDS)),
+    ]
+    with postgres(folder, fsync=True) as server:
+        parts.append(table(f"PostgreSQL: {against}", postgres_rows(server, ROUNDS)))
+        parts.append(table("PostgreSQL: many workers", workers.rows(server.url("drained"))))
+    parts.append(
+        table(f"Pub/Sub: {_PUBSUB_ROUNDS} rounds, Google's emulator", pubsub.rows(_PUBSUB_ROUNDS))
+    )
+    return "\n".join(parts)

@@ -1,0 +1,89 @@
+"""Queues of 10,000 and of 10,000,000 items, loaded in bulk into a folder that is kept.
+
+Loading takes minutes and may share the machine; measuring takes a minute and should not.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+
+from bench.queue.system import PAYLOAD, numbered
+from outlast.queue import open_queue
+from outlast.queue.items import Item
+from tests.servers.postgres import PostgresServer
+
+FEW, MANY = 10_000, 10_000_000
+# What waits in each database. One of the long ones is partly drained when it is measured.
+DATABASES = {"few": FEW, "many": MANY, "drained": MANY}
+CONNECTIONS_MAX = 450
+
+
+class KeptServer(PostgresServer):
+    """A PostgreSQL server whose folder outlives it. A folder that was filled keeps its port."""
+
+    def _make(self) -> None:
+        settings = self.folder / "data" / "postgresql.conf"
+        if settings.exists():
+            [port] = re.findall(r"^port = (\d+)$", settings.read_text(), re.MULTILINE)
+            self.port = int(port)
+            return
+        super()._make()
+        with settings.open("a") as file:
+            file.write(f"max_connections = {CONNECTIONS_MAX}\nmax_wal_size = 8GB\n")
+
+
+def sqlite_url(folder: Path, name: str) -> str:
+    return f"sqlite:///{folder}/{name}.db"
+
+
+@contextlib.contextmanager
+def postgres(folder: Path, *, fsync: bool) -> Iterator[KeptServer]:
+    place = folder / "postgres"
+    if not place.exists():
+        place.mkdir()
+    server = KeptServer(place, fsync=fsync)
+    server.start()
+    try:
+        yield server
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+    finally:
+        server.stop()
+
+
+def fill(folder: Path) -> None:
+    """Fill the folder, which must be empty."""
+    # The server runs as another user, who has to reach its folder.
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for name in ("few", "many"):
+        _fill_sqlite(sqlite_url(folder, name), DATABASES[name])
+    with postgres(folder, fsync=False) as server:
+        for name, count in DATABASES.items():
+            with psycopg.connect(server.url(), autocommit=True) as connection:
+                connection.execute(f"CREATE DATABASE {name}".encode())
+            _fill_postgres(server.url(name), count)
+
+
+def _fill_sqlite(url: str, count: int) -> None:
+    with contextlib.closing(open_queue(url)) as queue:
+        queue.publish(Item(key=key, payload=payload) for key, payload in numbered(count))
+    os.sync()
+
+
+def _fill_postgres(url: str, count: int) -> None:
+    """What publishing leaves, made by the server itself: the driver would take ten minutes."""
+    open_queue(url).close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO outlast_items (key, payload) "
+            "SELECT 'item-' || lpad((number - 1)::text, 9, '0'), %s "
+            "FROM generate_series(1, %s) AS _ (number)",
+            (PAYLOAD, count),
+        )
+        connection.execute("INSERT INTO outlast_ready SELECT id FROM outlast_items ORDER BY id")
+        connection.execute("UPDATE outlast_queue SET published = published + %s", (count,))
+        connection.execute("VACUUM ANALYZE")
