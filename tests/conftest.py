@@ -9,8 +9,10 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, settings
 
+from outlast.cluster.connection.client import ClusterClient
 from tests.parts import PARTS
 from tests.patience import PATIENCE_SECONDS
+from tests.servers.control_plane import ControlPlane, shared_control_plane
 from tests.servers.gcs import running_gcs
 from tests.servers.moto import running_moto
 
@@ -64,8 +66,33 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for name, part in PARTS.items():
+        if not part.required and not _works(name):
+            text = f"NOT TESTED: {name} is not here, so its tests were left out (CONTRIBUTING.md)."
+            terminalreporter.write_line(text, yellow=True, bold=True)
     if os.environ.get("CI") == "true" and terminalreporter.stats.get("skipped"):
         terminalreporter.write_line("error: Tests were skipped, and CI=true makes that a failure.")
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> ControlPlane:
+    """One for all processes of the session; see tests/servers/control_plane.py."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    return shared_control_plane(folder / "control-plane")
+
+
+@pytest.fixture(scope="session")
+def admin(control_plane: ControlPlane) -> Iterator[ClusterClient]:
+    with control_plane.client() as client:
+        yield client
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane, admin: ClusterClient) -> str:
+    """A namespace of this test alone. It stays until the control plane ends."""
+    return control_plane.new_namespace(admin)
 
 
 @pytest.fixture(scope="session")

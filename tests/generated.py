@@ -16,7 +16,10 @@ import outlast
 from outlast.capacity.workload.file import workload_schema
 from outlast.cli.commands import COMMANDS
 from outlast.cli.operate.settings import ALL_SETTINGS
+from tests.api_page import api_page
+from tests.completion_scripts import completion_scripts
 from tests.drill.specimen_drills import verdicts_page
+from tests.unit.cluster.causes_page import causes_page
 from tests.unit.manifests.rules.page import rules_page
 from tests.workload_keys import workload_keys
 
@@ -33,13 +36,19 @@ for _module in pkgutil.walk_packages(outlast.__path__, "outlast."):
 def pages() -> dict[Path, Callable[[], str]]:
     """Every generated file and the function that returns its content."""
     return {
+        ROOT / "docs/reference/api.md": api_page,
         ROOT / "docs/reference/settings.md": settings_page,
         ROOT / "docs/reference/cli.md": cli_page,
         ROOT / "docs/reference/errors.md": errors_page,
         ROOT / "docs/reference/rules.md": rules_page,
         ROOT / "docs/reference/drill-verdicts.md": verdicts_page,
+        ROOT / "docs/reference/cluster-causes.md": causes_page,
         ROOT / "docs/reference/workload.md": workload_page,
         ROOT / "docs/reference/workload.schema.json": workload_schema_text,
+        **{
+            ROOT / f"src/outlast/cli/operate/completions/outlast.{shell}": script
+            for shell, script in completion_scripts().items()
+        },
         ROOT / "public_api.txt": lambda: "\n".join(public_api()) + "\n",
     }
 

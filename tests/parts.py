@@ -53,6 +53,12 @@ def pubsub_emulator_jar() -> Path | None:
     return next(iter(sorted(folder.glob("cloud-pubsub-emulator-*-all.jar"))), None)
 
 
+def control_plane_folder() -> Path | None:
+    """The folder with the programs of a control plane, by the convention of envtest."""
+    folder = Path(_ASSETS or "/usr/local/kubebuilder/bin")
+    return folder if all((folder / name).is_file() for name in _PLANE) else None
+
+
 def _has_torch() -> bool:
     from importlib.util import find_spec
 
@@ -61,6 +67,8 @@ def _has_torch() -> bool:
 
 # Read now, because tests run without the settings of whoever started them.
 _TRACES = os.environ.get("OUTLAST_TEST_DATA", "")
+_ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
+_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 PARTS = {
     "bash": Part(packages=("bash",), works=_on_path("bash")),
@@ -77,6 +85,7 @@ PARTS = {
         packages=("mount",),
         works=_succeeds("unshare", "--mount", "mount", "-t", "tmpfs", "none", "/run"),
     ),
+    "net-namespace": Part(packages=("util-linux",), works=_succeeds("unshare", "--net", "true")),
     "torch": Part(packages=(), works=_has_torch),
     "postgres": Part(packages=("postgresql",), works=_on_path("initdb", "postgres")),
     "pubsub-emulator": Part(packages=(), works=_has_emulator),
@@ -84,6 +93,9 @@ PARTS = {
     "chromium": Part(packages=("chromium",), works=_on_path("chromium")),
     "gcloud": Part(packages=(), works=_on_path("gcloud")),
     "traces": Part(packages=(), works=lambda: Path(_TRACES or "-").is_dir(), required=False),
+    "control-plane": Part(
+        packages=(), works=lambda: control_plane_folder() is not None, required=False
+    ),
     "terraform": Part(packages=(), works=_on_path("terraform")),
 }
 

@@ -22,6 +22,9 @@ def outlast(
     )
 
 
+ROOT = Path(__file__).parent.parent.parent
+
+
 @pytest.mark.parametrize("command", command_names())
 def test_every_command_has_help_with_examples(command: str) -> None:
     done = outlast(command, "--help")
@@ -156,3 +159,25 @@ def test_a_shell_completes_the_commands(shell: str, tmp_path: Path) -> None:
     )
 
     assert "settings" in done.stdout, done.stderr
+
+
+@pytest.mark.needs("bash")
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("outlast drill --ev", ["--evictions", "--every"]),
+        ("outlast drill --format j", ["json", "junit"]),
+        ("outlast lint --format = sa", ["sarif"]),
+        ("outlast scaffold tr", ["training"]),
+        ("outlast lint k8s", []),
+    ],
+)
+def test_bash_completes_options_and_their_values(words: str, found: list[str]) -> None:
+    script = f"""
+        source src/outlast/cli/operate/completions/outlast.bash
+        COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _outlast
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=ROOT)
+
+    assert done.stdout.split() == found, done.stderr

@@ -25,7 +25,7 @@ def options_of_make_test() -> list[str]:
     """What `make test` gives to pytest for the tests of the main environment."""
     dry_run = ["make", "--dry-run", "--always-make", "test"]
     printed = subprocess.run(dry_run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    [line] = [line for line in printed.splitlines() if "-m pytest" in line and "--dist" in line]
+    [line, *_] = [line for line in printed.splitlines() if "-m pytest" in line and "--dist" in line]
     return shlex.split(line.partition("-m pytest")[2])
 
 

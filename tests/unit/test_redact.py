@@ -500,6 +500,23 @@ def test_an_excerpt_of_a_document_is_masked_by_what_the_rest_of_it_says() -> Non
     assert redact_all("    two-abc and four-abc", secrets) == "    *** and ***"
 
 
+def test_a_password_before_an_escaped_at_sign_is_masked_however_often_it_was_escaped() -> None:
+    for at in ("@", "%40", "%2540", "%252540"):
+        text = f"retry\n  proxy=user:{SECRET}{at}host\nend"
+
+        assert SECRET not in redact(text)
+        assert SECRET in secrets_shown(text)
+
+
+def test_a_secret_is_found_in_any_line_of_a_document() -> None:
+    plain = [f"line {number}: nothing here" for number in range(50)]
+    for line in (f"api-key: {SECRET}", f"GITHUB_PAT={SECRET}", f"curl -u me:{SECRET} host"):
+        for ending in ("\n", "\r\n"):
+            document = ending.join([*plain, line, *plain])
+
+            assert secrets_shown(document) >= {SECRET}
+
+
 def test_an_error_holds_no_secret_whoever_looks_at_it() -> None:
     url = f"postgresql://u:{SECRET}/x@host"
     error = OutlastError(f"Cannot open {url}.", hint=f"Look at {url}.")

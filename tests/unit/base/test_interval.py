@@ -13,6 +13,7 @@ from outlast._base.interval import (
     IntervalPolicy,
     Observed,
     SaveCost,
+    age_factor,
     best_interval,
     choose_interval,
     daly,
@@ -413,3 +414,78 @@ def test_absurd_observations_and_costs_are_refused() -> None:
         useful_share(0, save_seconds=1, mean_seconds=10)
     with pytest.raises(ValueError, match="last is 0"):
         typical_cost([], last=0)
+
+
+def test_a_machine_that_has_lived_long_is_saved_less_often() -> None:
+    seen = Observed(running_seconds=9 * 3 * HOUR, unannounced=9)
+    factors = [age_factor(IntervalPolicy(), seen, hours * HOUR) for hours in (0, 3, 9)]
+
+    assert factors == pytest.approx([0.5, 1.0, 2.0])
+    chosen = [
+        choose_interval(IntervalPolicy(), cost=cost(2.0), observed=seen, age_seconds=age).seconds
+        or 0
+        for age in (0.0, 3 * HOUR, 9 * HOUR)
+    ]
+    average = choose_interval(IntervalPolicy(), cost=cost(2.0), observed=seen).seconds
+    assert chosen == sorted(chosen)
+    # A little longer, because the machine is still older when the save is done.
+    assert average is not None and average < chosen[1] < 1.01 * average
+
+
+def best_saves(shape: float, save: int, scale: int, oldest: int) -> tuple[list[float], list[int]]:
+    """The most work that can be expected from each age on, and the interval that yields it.
+
+    By trying all sequences of saves, for machines whose loss rates follow a gamma distribution.
+    """
+    surviving = (scale / (scale + np.arange(oldest + 1.0))) ** shape
+    worth, best = np.zeros(oldest + 1), [0] * (oldest + 1)
+    for age in range(oldest - save - 1, -1, -1):
+        work = np.arange(1, oldest - age - save + 1)
+        at = age + save + work
+        kept = surviving[at] / surviving[age] * (work + worth[at])
+        best[age] = int(work[np.argmax(kept)])
+        worth[age] = kept.max()
+    return [float(one) for one in worth], best
+
+
+@pytest.mark.parametrize("shape", [2.0, 3.0, 10.0])
+@pytest.mark.parametrize("lives", [2.0, 10.0], ids=["save is half a life", "save is a tenth"])
+def test_on_machines_that_differ_no_sequence_of_saves_keeps_noticeably_more(
+    shape: float, lives: float
+) -> None:
+    save, oldest = 50, 6000
+    mean = lives * save
+    scale = round((shape - 1) * mean)
+    most, best = best_saves(shape, save, scale, oldest)
+
+    expected, age = 0.0, 0
+    while age < oldest:
+        work = round(best_interval(save, (scale + age) / shape, growth=1 / shape))
+        age += work + save
+        expected += work * (scale / (scale + age)) ** shape * (age <= oldest)
+
+    first = best_interval(save, scale / shape, growth=1 / shape)
+    assert first == pytest.approx(best[0], rel=0.06)
+    assert expected > 0.995 * most[0]
+
+
+def test_a_mean_time_that_grows_makes_the_interval_longer() -> None:
+    for save_seconds, mean_seconds in grid(100):
+        intervals = [best_interval(save_seconds, mean_seconds, growth=g) for g in (0, 0.1, 1, 10)]
+
+        assert intervals == sorted(intervals)
+        # Each fits the mean time at its end.
+        for growth, seconds in zip((0, 0.1, 1, 10), intervals, strict=True):
+            later = mean_seconds + growth * (seconds + save_seconds)
+            assert best_interval(save_seconds, later) == pytest.approx(seconds, rel=1e-6)
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.5, 1e6, 1e300])
+@pytest.mark.parametrize("ratio", [1e-300, 1e-12, 1.0, 1e12, 1e200])
+def test_the_interval_stays_a_number_at_any_scale(growth: float, ratio: float) -> None:
+    assert best_interval(ratio, 1.0, growth=growth) > 0
+
+
+def test_a_growth_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="growth is nan"):
+        best_interval(1.0, 10.0, growth=math.nan)
