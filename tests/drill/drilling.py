@@ -32,13 +32,15 @@ def control(name: str, *arguments: str) -> list[str]:
 
 
 def conclusive_drill(command: Sequence[str], **options: Unpack[DrillKeywords]) -> DrillReport:
-    """A drill whose evictions all landed.
+    """A drill whose evictions all landed, where they show something.
 
     They are placed by the length of the baseline. If the machine stalled in that, the job may be
-    done before the last of them, the report says so, and this holds another drill.
+    done before the last of them. The report says so, and this runs another drill at other moments.
     """
-    for _ in range(REPEATS_MAX):
-        report = drill(command, **options)
+    seed = options.pop("seed")
+    assert seed is not None
+    for repeat in range(REPEATS_MAX):
+        report = drill(command, seed=seed + repeat, **options)
         if "conclusive" not in failing(report):
             break
     return report

@@ -1,7 +1,8 @@
 """A PyTorch training in the style of the official examples: plain `torch.save`, nothing of ours.
 
 Model, optimizer, scheduler, a data loader with a sampler, a checkpoint at the end of each epoch and
-one when the process is told to stop.
+one when the process is told to stop. The epochs are short, so that there is a save soon after any
+moment, not only the last one of all.
 """
 
 import argparse
@@ -31,7 +32,7 @@ class Net(nn.Module):
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--pause", type=float, default=0.02)
     parser.add_argument("--checkpoint", type=Path, default=Path("checkpoint.pt"))
@@ -47,11 +48,11 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, on_sigterm)
     torch.manual_seed(1)
-    inputs = torch.randn(512, 16)
+    inputs = torch.randn(128, 16)
     data = TensorDataset(inputs, inputs[:, :4].argmax(dim=1))
     model = Net()
     optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.8)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.95)
     epoch = batch = 0
     if args.checkpoint.is_file():
         saved: dict[str, Any] = torch.load(args.checkpoint, weights_only=True)
@@ -88,8 +89,8 @@ def main() -> None:
             optimizer.step()
             time.sleep(args.pause)
             batch = number + 1
-            if number % 8 == 0:
-                print(f"Train Epoch: {epoch} [{number * 16}/512]\tLoss: {loss.item():.6f}")
+            if number % 2 == 0:
+                print(f"Train Epoch: {epoch} [{number * 16}/128]\tLoss: {loss.item():.6f}")
             if stop:
                 save()
                 sys.exit(143)

@@ -610,6 +610,16 @@ def test_one_that_had_saved_nothing_by_then_is_told_to_save_more_often() -> None
     assert "save more often" in failing(again)["resumed"]
 
 
+def test_an_eviction_after_the_last_line_asks_for_another_drill() -> None:
+    observed = replace(GOOD, evidence={1: evidence(*range(10), found=None), 2: evidence()})
+    [check] = [one for one in judge(observed) if one.name == "resumed"]
+
+    assert check.result is CheckResult.NOT_APPLICABLE
+    assert "run the drill with another --seed" in check.reason
+    assert "Print a numbered line" not in check.reason
+    assert verdict_of(judge(observed)) is Verdict.INCONCLUSIVE
+
+
 def test_how_long_an_attempt_took_shows_nothing() -> None:
     silent = {1: evidence(found=None), 2: evidence()}
     for seconds in (0.1, 6.0, 60.0):

@@ -59,6 +59,17 @@ def test_without_clear_evidence_nothing_is_known(
     assert found.outcome is Continuation.UNKNOWN, why
 
 
+def test_an_eviction_after_all_lines_is_reported_as_too_late() -> None:
+    found = by_lines(BASELINE, [steps(range(30)), steps(range(20, 60))], steps([]))
+
+    assert found.outcome is Continuation.UNKNOWN
+    assert found.came_too_late
+    assert found.sentence == (
+        "earlier attempts had printed 60 of 60 lines like 'step 59', and it printed none"
+    )
+    assert not by_lines(BASELINE, [steps(range(59))], steps([])).came_too_late
+
+
 def test_a_few_lines_that_were_not_printed_again_are_enough() -> None:
     found = by_lines(BASELINE, [steps(range(3))], steps(range(3, 60)))
 

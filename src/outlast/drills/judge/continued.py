@@ -38,12 +38,14 @@ class ContinuationEvidence:
     """What the evidence shows, as a sentence.
 
     `only_writes` means that it rests on which files were written and how often. A timer, a save of
-    the best score alone or a file that is written only once change that too.
+    the best score alone or a file that is written only once change that too. `came_too_late` means
+    that the last eviction left nothing to print, so another schedule could show more.
     """
 
     outcome: Continuation
     sentence: str
     only_writes: bool = False
+    came_too_late: bool = False
 
 
 def by_lines(
@@ -130,6 +132,14 @@ def _by_places(places: _Places, *, is_main: bool) -> ContinuationEvidence | None
         return None
     if (finding := _by_gap(places)) is not None:
         return finding
+    if len(done) == total and not now:
+        # Work without lines may follow them, and whether it was resumed is unknown.
+        sentence = (
+            f"earlier attempts had printed {places.described(str(total))}, and it printed none"
+        )
+        return ContinuationEvidence(
+            outcome=Continuation.UNKNOWN, sentence=sentence, came_too_late=True
+        )
     if len(now) >= _ALL_SHARE * total:
         if sum(map(len, places.before)) < _PROGRESS_SHARE * total:
             return _unknown(f"earlier attempts had printed only {places.described(str(len(done)))}")

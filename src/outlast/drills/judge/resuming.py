@@ -129,7 +129,9 @@ def _by_evidence(observed: Observations, baseline: AttemptEvidence, finisher: At
     if files.outcome is Continuation.STARTED_OVER:
         return failed(_NAME, f"Attempt {number} started over: {files.sentence}. {_SAVE}")
     if files.outcome is Continuation.UNKNOWN:
-        return not_applicable(_NAME, _not_judged(f"{lines.sentence}, and {files.sentence}"))
+        why = f"{lines.sentence}, and {files.sentence}"
+        advice = _DRILL_AGAIN if lines.came_too_late else _SHOW_PROGRESS
+        return not_applicable(_NAME, _not_judged(why, advice))
     if files.only_writes and (why := _why_no_less_work(observed.control, finisher)) is not None:
         return not_applicable(_NAME, _not_judged(f"{files.sentence}, but {why}"))
     return passed(_NAME, f"Attempt {number} continued: {files.sentence}.")
@@ -189,8 +191,11 @@ def _nothing_left(observed: Observations, number: int, lines: str, outcome: Cont
 _SAVE = "Save progress below {dir}, and resume from it when a file is there."
 
 
-def _not_judged(why: str) -> str:
-    return (
-        f"Not judged: {why}. Print a numbered line for each step or epoch, such as 'step 12', or"
-        " use `outlast.Run`."
-    )
+_SHOW_PROGRESS = (
+    "Print a numbered line for each step or epoch, such as 'step 12', or use `outlast.Run`."
+)
+_DRILL_AGAIN = "The last eviction came too late to show it: run the drill with another --seed."
+
+
+def _not_judged(why: str, advice: str = _SHOW_PROGRESS) -> str:
+    return f"Not judged: {why}. {advice}"
