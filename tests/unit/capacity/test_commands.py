@@ -584,8 +584,9 @@ def test_why_says_where_the_time_and_the_money_went(run_url: str, capsys: Captur
         "finished",
     ]
     assert [attempt["is_interruption"] for attempt in found["attempts"]] == [True, True, False]
+    assert 0 < parts["work"]["seconds"] < found["total_seconds"]
     # 98 steps or more of 5 ms each are in attempts that are recorded completely.
-    assert parts["work"]["seconds"] > 0.4
+    assert found["total_seconds"] > 98 * 0.005
     # What a kill cost is known only as far as the journal had been written.
     assert parts["redone work"]["seconds"] >= 0
     total = sum(part["seconds"] for part in found["parts"])
