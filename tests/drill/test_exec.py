@@ -285,7 +285,8 @@ def test_job_control_works_as_for_any_command(typed: list[str]) -> None:
                 # The shell names the job that it continues, and no longer reads then.
                 terminal.read_until("outlast exec")
             if "&" in text or text == "bg\n":
-                eventually(terminal.has_a_stopped_process, "the job stops, for it wants to read")
+                # Once the shell knows that it stopped: `fg` continues only what it knows.
+                eventually(terminal.lists_a_stopped_job, "the job stops, for it wants to read")
         terminal.read_until("got hello")
         terminal.type("echo shell $((40 + 2))\n")
         terminal.read_until("shell 42")
@@ -344,10 +345,12 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._file, text.encode())
 
-    def read_until(self, text: str) -> None:
+    def read_until(self, text: str) -> str:
+        """Returns what was printed before the text."""
         while text not in self._unread:
             self._unread += os.read(self._file, 1024).decode()
-        self._unread = self._unread.partition(text)[2]
+        before, _, self._unread = self._unread.partition(text)
+        return before
 
     def is_lent_to_the_command(self) -> bool:
         # The first process of a pipe may have ended, and its group still has the terminal.
@@ -355,11 +358,10 @@ class Terminal:
             return Path(f"/proc/{os.tcgetpgrp(self._file)}/comm").read_text() == "sh\n"
         return False
 
-    def has_a_stopped_process(self) -> bool:
-        states = (Path(f"/proc/{pid}/stat").read_text() for pid in members_of_session(self._pid))
-        with contextlib.suppress(OSError):
-            return any(stat.rpartition(")")[2].split()[0] == "T" for stat in states)
-        return False
+    def lists_a_stopped_job(self) -> bool:
+        """Whether the shell at its prompt lists a job as stopped."""
+        self.type("jobs; echo listed $((50 + 3))\n")
+        return "Stopped" in self.read_until("listed 53")
 
     def is_alone(self) -> bool:
         return members_of_session(self._pid) == [self._pid]

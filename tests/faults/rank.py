@@ -183,7 +183,11 @@ def failing(world: World, options: argparse.Namespace) -> None:
                 say(failed=True)
                 # Not the end of the process, which the collective would notice.
                 time.sleep(600)
-            step_together()
+            try:
+                step_together()
+            except RuntimeError:
+                # Another rank was told first and has exited. This one is ended by its guard too.
+                time.sleep(600)
 
 
 def open_agreement(world: World, guard: Guard, lost_seconds: float) -> Agreement:
