@@ -37,12 +37,11 @@ def conclusive_drill(command: Sequence[str], **options: Unpack[DrillKeywords]) -
     They are placed by the length of the baseline. If the machine stalled in that, the job may be
     done before the last of them. The report says so, and this runs another drill at other moments.
     """
-    seed = options.pop("seed")
-    assert seed is not None
-    for repeat in range(REPEATS_MAX):
-        report = drill(command, seed=seed + repeat, **options)
+    for _ in range(REPEATS_MAX):
+        report = drill(command, **options)
         if "conclusive" not in failing(report):
             break
+        options["seed"] = report.seed + 1
     return report
 
 

@@ -129,9 +129,8 @@ def _by_evidence(observed: Observations, baseline: AttemptEvidence, finisher: At
     if files.outcome is Continuation.STARTED_OVER:
         return failed(_NAME, f"Attempt {number} started over: {files.sentence}. {_SAVE}")
     if files.outcome is Continuation.UNKNOWN:
-        why = f"{lines.sentence}, and {files.sentence}"
         advice = _DRILL_AGAIN if lines.came_too_late else _SHOW_PROGRESS
-        return not_applicable(_NAME, _not_judged(why, advice))
+        return not_applicable(_NAME, _not_judged(f"{lines.sentence}, and {files.sentence}", advice))
     if files.only_writes and (why := _why_no_less_work(observed.control, finisher)) is not None:
         return not_applicable(_NAME, _not_judged(f"{files.sentence}, but {why}"))
     return passed(_NAME, f"Attempt {number} continued: {files.sentence}.")
