@@ -19,7 +19,7 @@ from outlast.drills.judge.checks import control_needed, judge, times
 from outlast.drills.judge.crashes import quoted_error
 from outlast.drills.judge.evidence import JournaledRun, read_evidence
 from outlast.drills.judge.report import DrillReport
-from outlast.drills.judge.results import differs
+from outlast.drills.judge.results import differs, result_differs
 from outlast.drills.judge.resuming import control_seconds
 from outlast.drills.judge.verdict import Check, Observations, failed
 from outlast.drills.redaction import redacted
@@ -249,8 +249,9 @@ class _Rehearsal:
         if job_run.end is not JobRunEnd.COMPLETE or self._runner.missing(job_folder):
             self._remarks.append("A second run without evictions did not finish.")
             return observed
+        what = "The result" if result_differs(observed) else "The state after a step"
         self._remarks.append(
-            "The result differed, so the job ran once more without evictions, to compare it with"
+            f"{what} differed, so the job ran once more without evictions, to compare it with"
             " itself."
         )
         comparisons = () if not observed.comparisons else self._runner.compare(job_folder, baseline)

@@ -620,6 +620,27 @@ def test_an_eviction_after_the_last_line_asks_for_another_drill() -> None:
     assert verdict_of(judge(observed)) is Verdict.INCONCLUSIVE
 
 
+@pytest.mark.parametrize("first", [(None, 0, None), (0, 0, None)], ids=["no-line", "no-step"])
+def test_evictions_before_the_first_step_ask_for_another_drill(
+    first: tuple[int | None, int, int | None],
+) -> None:
+    silent = {1: evidence(found=None), 2: evidence()}
+    observed = replace(GOOD, evidence=silent, runs=(run(first, (0, 100, 100)),))
+    [check] = [one for one in judge(observed) if one.name == "resumed"]
+
+    assert check.result is CheckResult.NOT_APPLICABLE
+    assert "evicted before it completed a step" in check.reason
+    assert "use `outlast.Run`" not in check.reason
+    assert verdict_of(judge(observed)) is Verdict.INCONCLUSIVE
+
+
+def test_lines_printed_again_count_although_no_step_was_journaled() -> None:
+    again = {1: evidence(0, 1, 2, 3), 2: evidence(*range(10))}
+    observed = replace(GOOD, evidence=again, runs=(run((None, 0, None), (0, 100, 100)),))
+
+    assert "were printed again" in failing(observed)["resumed"]
+
+
 def test_how_long_an_attempt_took_shows_nothing() -> None:
     silent = {1: evidence(found=None), 2: evidence()}
     for seconds in (0.1, 6.0, 60.0):

@@ -78,7 +78,7 @@ def test_a_leaf_that_is_only_in_one_run_is_a_difference() -> None:
     [one] = steps(0, "aa")
     more = StepHash(0, {**one.leaves, "extra": "x"}, None)
 
-    found = compare_hashes([one], {2: [more]})
+    found = compare_hashes([one], {1: [one], 2: [more]})
 
     assert found.divergence is not None and found.divergence.leaf == "extra"
 
@@ -90,6 +90,15 @@ def test_what_differs_from_the_start_says_nothing_about_evictions() -> None:
     found = compare_hashes(BASELINE, {1: unseeded[:2], 2: steps(1, "xb", "xx")}).divergence
     assert found is not None
     assert (found.step, found.leaf) == (2, "opt.m[3]")
+
+
+def test_what_differs_from_the_start_is_seen_after_an_eviction_during_startup() -> None:
+    unseeded = steps(0, "xa", "xb", "xc")
+
+    assert compare_hashes(BASELINE, {1: [], 2: unseeded}).divergence is None
+    assert compare_hashes(BASELINE, {2: unseeded}).divergence is None
+    found = compare_hashes(BASELINE, {1: [], 2: steps(1, "xb")}).divergence
+    assert found is not None and found.at_resume
 
 
 def test_a_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:

@@ -156,8 +156,12 @@ def _last_same(
 def _never_same(
     expected: Mapping[int, StepHash], evicted: Mapping[int, Sequence[StepHash]]
 ) -> set[str]:
-    """The leaves that differed before the first step, and so before any eviction."""
-    first = next(iter(evicted.get(1, ())), None)
+    """The leaves that differed before the first step of all, which no eviction can explain.
+
+    An attempt that was evicted during its startup has recorded nothing.
+    """
+    recorded = (hashes for _, hashes in sorted(evicted.items()) if hashes)
+    first = next((hashes[0] for hashes in recorded), None)
     known = expected.get(first.step) if first is not None else None
     if first is None or known is None or first.step > 0:
         return set()

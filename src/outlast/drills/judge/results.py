@@ -23,8 +23,13 @@ _NOT_ITSELF = (
 
 def differs(observed: Observations) -> bool:
     """Whether the result differs in a way that the job could show without evictions too."""
-    by_file = any(one.difference and not (one.torn or one.missing) for one in observed.comparisons)
-    return by_file or (observed.hashes is not None and observed.hashes.divergence is not None)
+    by_hash = observed.hashes is not None and observed.hashes.divergence is not None
+    return by_hash or result_differs(observed)
+
+
+def result_differs(observed: Observations) -> bool:
+    """Whether an expected file is there and complete, but differs from that of the baseline."""
+    return any(one.difference and not (one.torn or one.missing) for one in observed.comparisons)
 
 
 def identical(observed: Observations) -> Check:

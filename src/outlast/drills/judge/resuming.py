@@ -50,6 +50,8 @@ def resumed(observed: Observations, *, is_finished: bool) -> Check:
     if observed.baseline_evidence is None:
         return not_applicable(_NAME, "Not judged: there is no baseline to compare with.")
     check = _by_evidence(observed, observed.baseline_evidence, finisher)
+    if check.result is CheckResult.NOT_APPLICABLE and _did_nothing_before(observed.runs, finisher):
+        return not_applicable(_NAME, _not_judged(_NO_STEP, _DRILL_AGAIN_LATER))
     return _doubted(observed, check) if check.result is CheckResult.PASS else check
 
 
@@ -104,6 +106,13 @@ def _by_abandoned(runs: Sequence[JournaledRun], finisher: Attempt) -> Check | No
     reason = f"Attempt {finisher.number} started at step 0 in {last[-1].folder!r}, although an"
     reason += f" earlier attempt had done {_steps(done)} steps in {done.folder!r}. Give every"
     return failed(_NAME, f"{reason} attempt the same URL, for example without the time.")
+
+
+def _did_nothing_before(runs: Sequence[JournaledRun], finisher: Attempt) -> bool:
+    """Whether the last attempt keeps a journal, and no attempt before it completed a step."""
+    has_journal = any(one.attempt == finisher.number for run in runs for one in run.attempts)
+    earlier = [one for run in runs for one in run.attempts if one.attempt != finisher.number]
+    return has_journal and not any(one.last_step or one.saved_step for one in earlier)
 
 
 def _steps(run: JournaledRun) -> int:
@@ -192,6 +201,11 @@ _SAVE = "Save progress below {dir}, and resume from it when a file is there."
 
 _SHOW_PROGRESS = (
     "Print a numbered line for each step or epoch, such as 'step 12', or use `outlast.Run`."
+)
+_NO_STEP = "every attempt was evicted before it completed a step"
+_DRILL_AGAIN_LATER = (
+    "Run the drill with another --seed or, if the machine was busier than during the baseline,"
+    " run it again."
 )
 _DRILL_AGAIN = "The last eviction came too late to show it: run the drill with another --seed."
 
