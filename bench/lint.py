@@ -231,6 +231,11 @@ def rows() -> list[Row]:
         for peer in PEERS
         if peer in medians
     ]
+    found += [
+        Row(f"{peer}, the same files", "not measured", "not installed")
+        for peer in PEERS
+        if peer not in medians
+    ]
     return found
 
 
