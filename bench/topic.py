@@ -19,6 +19,8 @@ from bench.results import TOPICS
 def main(topic: str, file: Path, *, quick: bool) -> None:
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    # A shell starts background jobs with SIGINT ignored, and guards respect that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     try:
         options = TOPICS[topic].quick if quick else {}
