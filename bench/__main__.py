@@ -16,16 +16,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import disk, machine
+from bench.measure import FOLDER_PREFIX, disk, disk_folder, machine
 from bench.results import TOPICS, replaced
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-_PREFIX = "outlast-bench-"
 _STOP_SECONDS_MAX = 30.0
 
 
@@ -93,7 +91,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=disk()))
+    folder = disk_folder()
     # Database servers run as another user, who has to reach their folders.
     folder.chmod(0o755)
     try:
@@ -104,8 +102,8 @@ def _folder() -> Iterator[Path]:
 
 def _remove_leftovers() -> None:
     """Remove what benchmarks left that were killed together with all of their processes."""
-    for folder in disk().glob(f"{_PREFIX}*-*"):
-        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+    for folder in disk().glob(f"{FOLDER_PREFIX}*-*"):
+        pid = folder.name.removeprefix(FOLDER_PREFIX).partition("-")[0]
         if pid.isdecimal() and not Path("/proc", pid).exists():
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROGRESS_SECONDS = 5.0
+FOLDER_PREFIX = "outlast-bench-"
 
 
 class Row(NamedTuple):
@@ -48,8 +49,8 @@ def disk() -> Path:
 
 
 def disk_folder(parent: Path | None = None) -> Path:
-    """A new folder on the disk."""
-    return Path(tempfile.mkdtemp(prefix="bench-", dir=parent or disk()))
+    """A new folder on the disk. If it is left, the next `python -m bench` removes it."""
+    return Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=parent or disk()))
 
 
 def seconds_of(command: Sequence[str]) -> Callable[[], float]:

@@ -23,7 +23,9 @@ def benchmark_that_writes(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     environ = os.environ | {"OUTLAST_BENCH_FOLDER": str(folder)}
     with subprocess.Popen(command, cwd=ROOT, env=environ) as process:
         try:
-            eventually(lambda: list(folder.glob("outlast-bench-*/bench-*/*")), "a file was written")
+            eventually(
+                lambda: list(folder.glob("outlast-bench-*/outlast-bench-*/*")), "a file was written"
+            )
             yield process
         finally:
             process.kill()
