@@ -70,12 +70,14 @@ def _run(topic: str, answer: Path, *, quick: bool) -> str:
         command, stdin=subprocess.PIPE, start_new_session=True, env=environ, cwd=RESULTS.parents[1]
     )
     try:
-        code = process.wait(TOPICS[topic].minutes_max * 60)
-    except subprocess.TimeoutExpired:
+        for minute in range(1, TOPICS[topic].minutes_max + 1):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = process.wait(60)
+                return "done" if code == 0 else f"failed with exit code {code}"
+            print(f"{topic} has run for {minute} min", file=sys.stderr, flush=True)
         return "stopped at its time limit"
     finally:
         _stop(process)
-    return "done" if code == 0 else f"failed with exit code {code}"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
