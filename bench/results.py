@@ -27,7 +27,7 @@ TOPICS = {
     "drill": Topic(30, {"rounds": 1, "cost_rounds": 1}),
     "lint": Topic(15),
     "capacity": Topic(60),
-    "cluster": Topic(20),
+    "cluster": Topic(20, {"idle_seconds": 5.0, "drawings": 5}),
 }
 
 HEAD = "# Results\n\nWritten by `make bench`: medians of interleaved rounds. Read the ratios.\n"
