@@ -22,7 +22,10 @@ DOCUMENTS = 1000
 FILES = 100
 ROUNDS = 7
 PEERS = {
-    "checkov": ["checkov", "--quiet", "--soft-fail", "--framework", "kubernetes", "--directory"]
+    "checkov": [
+        *("checkov", "--quiet", "--soft-fail", "--skip-download"),
+        *("--framework", "kubernetes", "--directory"),
+    ]
 }
 
 _JOB = """\
