@@ -25,7 +25,7 @@ TOPICS = {
     "queue_scale": Topic(60, {"many": 200_000, "rounds": 10}),
     "worker": Topic(20, {"items": 1_000, "rounds": 1}),
     "drill": Topic(30, {"rounds": 1, "cost_rounds": 1}),
-    "lint": Topic(15),
+    "lint": Topic(30),
     "capacity": Topic(60),
     "cluster": Topic(20, {"idle_seconds": 5.0, "drawings": 5}),
 }
