@@ -86,7 +86,7 @@ lock: $(VENV)/.locked ## Resolve the dependencies into the lock files again.
 soak: $(VENV)/.torch parts ## Run what only fails over many repetitions; takes an hour.
 	$(RUN) -m pytest -m soak -o faulthandler_timeout=0
 
-bench: $(VENV)/.locked $(PEERS)/.ready $(FRAMEWORKS)/.ready ## Measure against limits and peers; takes an hour (TOPICS="guard exec" selects).
+bench: $(VENV)/.locked $(PEERS)/.ready $(FRAMEWORKS)/.ready ## Measure against limits and peers; takes hours (TOPICS="guard exec" selects).
 	OUTLAST_BENCH_PYTHON=$(CURDIR)/$(PEERS)/bin/python OUTLAST_BENCH_FRAMEWORKS=$(CURDIR)/$(FRAMEWORKS)/bin/python $(RUN) -m bench $(TOPICS)
 
 sizes: ## Print the sizes of folders, modules and functions (gates nothing).
@@ -121,6 +121,6 @@ define install_frameworks
 endef
 
 $(PEERS)/.ready: bench/requirements.txt
-	$(PYTHON) -m venv --without-pip $(PEERS)
-	$(PYTHON) -m pip --python $(PEERS)/bin/python --disable-pip-version-check install --quiet -r $<
+	@$(PYTHON) -m venv --without-pip $(PEERS)
+	$(call patiently,installing $< into $(PEERS),$(call pip_into,$(PEERS)) install -r $<)
 	@touch $@

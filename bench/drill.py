@@ -52,23 +52,22 @@ JOBS = {
 }
 
 
-def report() -> str:
-    return table("The drill", rows())
-
-
-def rows() -> list[Row]:
-    found = [
-        baseline_run("an idle command", IDLE),
-        baseline_run("a busy command", BUSY),
-        baseline_run("a command that writes 20,000 files", WRITING),
+def report(rounds: int = ROUNDS, cost_rounds: int = COST_ROUNDS) -> str:
+    rows = [
+        baseline_run("an idle command", IDLE, rounds),
+        baseline_run("a busy command", BUSY, rounds),
+        baseline_run("a command that writes 20,000 files", WRITING, rounds),
+        around(rounds),
+        *(cost(what, script, cost_rounds) for what, script in JOBS.items()),
+        *page(rounds),
     ]
-    return [*found, around(), *(cost(what, script) for what, script in JOBS.items()), *page()]
+    return table("The drill", rows)
 
 
-def baseline_run(what: str, command: Sequence[str]) -> Row:
+def baseline_run(what: str, command: Sequence[str], rounds: int) -> Row:
     """A baseline run, compared with the bare command."""
     medians = interleaved(
-        {"bare": _bare(command), "drilled": lambda: _job_run_seconds(command)}, rounds=ROUNDS
+        {"bare": _bare(command), "drilled": lambda: _job_run_seconds(command)}, rounds=rounds
     )
     more = medians["drilled"] - medians["bare"]
     return Row(
@@ -79,7 +78,7 @@ def baseline_run(what: str, command: Sequence[str]) -> Row:
     )
 
 
-def around() -> Row:
+def around(rounds: int) -> Row:
     """`outlast drill` from the shell, without the time of its two runs."""
     outlast = str(Path(sys.executable).with_name("outlast"))
     command = [outlast, "drill", "--evictions", "1", "--no-notice", "1", "--format", "json", "--"]
@@ -95,8 +94,8 @@ def around() -> Row:
         report = json.loads(done.stdout)
         return whole - float(report["baseline"]["seconds"]) - float(report["evicted"]["seconds"])
 
-    median = interleaved({"around": measure}, rounds=ROUNDS)["around"]
-    bare = interleaved({"bare": seconds_of([outlast, "--version"])}, rounds=ROUNDS)["bare"]
+    median = interleaved({"around": measure}, rounds=rounds)["around"]
+    bare = interleaved({"bare": seconds_of([outlast, "--version"])}, rounds=rounds)["bare"]
     return Row(
         "all of `outlast drill` but its two runs",
         f"{median * 1000:.0f} ms",
@@ -104,7 +103,7 @@ def around() -> Row:
     )
 
 
-def cost(what: str, script: str) -> Row:
+def cost(what: str, script: str, rounds: int) -> Row:
     """All of a drill with three evictions, compared with one run of the command without any."""
     command = [sys.executable, "-S", "-c", script]
     seeds = itertools.count(1)
@@ -114,7 +113,7 @@ def cost(what: str, script: str) -> Row:
         drill(command, evictions=3, seed=next(seeds), expect=["result"])
         return time.perf_counter() - started
 
-    medians = interleaved({"bare": _bare(command), "drilled": drilled}, rounds=COST_ROUNDS)
+    medians = interleaved({"bare": _bare(command), "drilled": drilled}, rounds=rounds)
     return Row(
         f"all of a drill with 3 evictions, {what}",
         f"{medians['drilled']:.1f} s, {medians['drilled'] / medians['bare']:.2f} times",
@@ -123,7 +122,7 @@ def cost(what: str, script: str) -> Row:
     )
 
 
-def page() -> list[Row]:
+def page(rounds: int) -> list[Row]:
     """The page of a thousand evictions, drawn by a browser that is started for it."""
     if (chromium := shutil.which("chromium")) is None:
         return []
@@ -137,7 +136,7 @@ def page() -> list[Row]:
                 "page": seconds_of([chromium, *options, path.as_uri()]),
                 "empty": seconds_of([chromium, *options, empty.as_uri()]),
             },
-            rounds=ROUNDS,
+            rounds=rounds,
         )
     return [
         Row(

@@ -1,7 +1,8 @@
 """What `outlast exec` adds to the start of a command, beside its peers where they are installed.
 
-The wrapper that the installer writes for `outlast` counts too. Older releases of pip, such as the
-one that comes with Python 3.11, import `re` in it, so that of newer ones is measured as well.
+The script that the installer writes for `outlast` counts too. pip before 25.2, such as the one that
+comes with Python 3.11, imports `re` in it, so the script of newer ones is measured as well; see
+docs/decisions/0006-console-script.md.
 """
 
 import os
@@ -48,7 +49,7 @@ def rows() -> list[Row]:
             VERSION: seconds_of([outlast, "--version"]),
             "outlast completion bash": seconds_of([outlast, "completion", "bash"]),
         }
-        newer = "with the wrapper of a newer pip"
+        newer = "with the script of pip 25.2 or later"
         cases |= {
             f"{command}, {newer}": seconds_of([str(wrapper), *command.split()[1:]])
             for command in BARS

@@ -26,15 +26,15 @@ ATTEMPTS = (10, 10_000)
 BAR = 1.2
 
 
-def report() -> str:
+def report(rounds: int = ROUNDS) -> str:
     where = disk_folder()
     try:
-        return table("Housekeeping: what a long history costs", list(_rows(where)))
+        return table("Housekeeping: what a long history costs", _rows(where, rounds))
     finally:
         shutil.rmtree(where, ignore_errors=True)
 
 
-def _rows(where: Path) -> list[Row]:
+def _rows(where: Path, rounds: int) -> list[Row]:
     kept = [_with_kept(where / f"kept-{number}", number) for number in KEPT]
     tried = [_with_attempts(where / f"attempts-{number}", number) for number in ATTEMPTS]
     cases: dict[str, Callable[[], float]] = {}
@@ -42,7 +42,7 @@ def _rows(where: Path) -> list[Row]:
         for runs, numbers, thing in ((kept, KEPT, "checkpoints"), (tried, ATTEMPTS, "attempts")):
             for run, number in zip(runs, numbers, strict=True):
                 cases[f"{what}, {number:,} {thing}"] = _of(measure, run)
-    found = interleaved(cases, ROUNDS)
+    found = interleaved(cases, rounds)
     names = list(found)
     return [_row(found, few, many) for few, many in zip(names[::2], names[1::2], strict=True)]
 

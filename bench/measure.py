@@ -4,11 +4,15 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+PROGRESS_SECONDS = 5.0
+FOLDER_PREFIX = "outlast-bench-"
 
 
 class Row(NamedTuple):
@@ -23,20 +27,30 @@ class Row(NamedTuple):
 def interleaved(cases: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
     """The median of each case; the cases take turns, so that noise hits all alike."""
     seen: dict[str, list[float]] = {name: [] for name in cases}
-    for _ in range(rounds):
+    for _ in counted(rounds):
         for name, measure in cases.items():
             seen[name].append(measure())
     return {name: statistics.median(values) for name, values in seen.items()}
 
 
-def disk_folder(parent: Path | None = None) -> Path:
-    """A new folder on the disk: the one for temporary files may be in memory.
+def counted(rounds: int) -> Iterator[int]:
+    """The numbers of the rounds; on a long way, the ones that are done are printed."""
+    printed = time.monotonic()
+    for number in range(rounds):
+        yield number
+        if time.monotonic() - printed >= PROGRESS_SECONDS:
+            print(f"round {number + 1} of {rounds} is done", file=sys.stderr, flush=True)
+            printed = time.monotonic()
 
-    In `build`, which git ignores, so that what a killed benchmark leaves is never committed.
-    """
-    parent = parent or Path(__file__).parents[1] / "build"
-    parent.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
+
+def disk() -> Path:
+    """Where large files go: outside the project, and not in memory as /tmp may be."""
+    return Path(os.environ.get("OUTLAST_BENCH_FOLDER") or "/var/tmp")
+
+
+def disk_folder(parent: Path | None = None) -> Path:
+    """A new folder on the disk. If it is left, the next `python -m bench` removes it."""
+    return Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir=parent or disk()))
 
 
 def seconds_of(command: Sequence[str]) -> Callable[[], float]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from bench.measure import Row, disk_folder, table
+from bench.measure import Row, counted, disk_folder, table
 from outlast.queue import LeaseTerms, Queue, Settlement, open_queue
 from outlast.results import Result, open_sink
 from outlast.results.protocol import TransactionalSink
@@ -27,36 +27,36 @@ PAYLOAD = "x" * 98
 Pair = tuple[Queue, TransactionalSink]
 
 
-def report() -> str:
-    return table("The worker", rows())
+def report(items: int = ITEMS, rounds: int = ROUNDS) -> str:
+    places = {"in memory": _in_memory, "in SQLite, fsync on": _in_sqlite}
+    rows = [per_item(where, opened, items, rounds) for where, opened in places.items()]
+    return table("The worker", rows)
 
 
-def rows() -> list[Row]:
-    return [per_item("in memory", _in_memory), per_item("in SQLite, fsync on", _in_sqlite)]
-
-
-def per_item(where: str, opened: Callable[[], AbstractContextManager[Pair]]) -> Row:
+def per_item(
+    where: str, opened: Callable[[], AbstractContextManager[Pair]], items: int, rounds: int
+) -> Row:
     def measured(work: Callable[[Queue, TransactionalSink], None]) -> Callable[[], float]:
         def measure() -> float:
             with opened() as (queue, sink):
-                queue.publish({f"{number:08}": PAYLOAD for number in range(ITEMS)})
+                queue.publish({f"{number:08}": PAYLOAD for number in range(items)})
                 started = time.process_time()
                 work(queue, sink)
                 seconds = time.process_time() - started
-                assert sink.count() == ITEMS
+                assert sink.count() == items
                 return seconds
 
         return measure
 
     worker, by_hand = measured(_worker), measured(_by_hand)
     # Side by side, because a disk is faster in one minute than in the next.
-    pairs = [(worker(), by_hand()) for _ in range(ROUNDS)]
+    pairs = [(worker(), by_hand()) for _ in counted(rounds)]
     more = statistics.median(one - other for one, other in pairs)
     bare = statistics.median(other for _, other in pairs)
     return Row(
         f"a worker, per item, chunk {CHUNK}, {where}",
-        f"{more / ITEMS * 1e6:.1f} µs of CPU more",
-        f"the same by hand, {bare / ITEMS * 1e6:.1f} µs",
+        f"{more / items * 1e6:.1f} µs of CPU more",
+        f"the same by hand, {bare / items * 1e6:.1f} µs",
         "≤ 20 µs more",
     )
 
@@ -102,4 +102,4 @@ def _in_sqlite() -> Iterator[Pair]:
 
 
 if __name__ == "__main__":
-    print(table("The worker", rows()))
+    print(report())

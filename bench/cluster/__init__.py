@@ -18,7 +18,7 @@ ROUNDS = 5
 DRAWINGS = 100
 
 
-def report() -> str:
+def report(idle_seconds: float = IDLE_SECONDS, drawings: int = DRAWINGS) -> str:
     """The section for RESULTS.md."""
     environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as folder:
@@ -33,10 +33,10 @@ def report() -> str:
             address = server.stdout.readline().strip()
             config = _kubeconfig(Path(folder), address)
             watcher = [sys.executable, "-m", "bench.cluster.watcher", str(config), str(CHANGES)]
-            found = _result([*watcher, str(IDLE_SECONDS)], environ)
+            found = _result([*watcher, str(idle_seconds)], environ)
             starter = [sys.executable, "-m", "bench.cluster.first_request", str(config)]
             first = sorted(_result(starter, environ)["cpu_seconds"] for _ in range(ROUNDS))
-            drawn = drawing_seconds(address, watch_commands(str(config), folder), environ, DRAWINGS)
+            drawn = drawing_seconds(address, watch_commands(str(config), folder), environ, drawings)
         finally:
             server.kill()
             server.wait()

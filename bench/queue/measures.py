@@ -1,11 +1,12 @@
 """What is measured of the queues, and the tables of it."""
 
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 
-from bench.measure import Row, table
+from bench.measure import Row, counted, table
 from bench.queue.bare import BareJobs, BareRanges
 from bench.queue.drain import Drained, Place, drain, folder, in_turns
 from bench.queue.ours import TERMS, OurSQLite
@@ -37,6 +38,7 @@ def report(
     parts = []
     for chunk in chunks:
         for count in processes:
+            print(f"{title}, chunk {chunk}, processes: {count}", file=sys.stderr, flush=True)
             rows = _alone if count == 1 else _competing
             found = rows(installed, rounds, chunk, count, place)
             parts.append(table(f"{title}, chunk {chunk}, processes: {count}", found))
@@ -69,7 +71,9 @@ def claims(rounds: int) -> str:
 def _alone(
     systems: Sequence[System], rounds: int, chunk: int, _processes: int, place: Place
 ) -> list[Row]:
-    seen = [in_turns(systems, chunk=chunk, steps=_STEPS[chunk], place=place) for _ in range(rounds)]
+    seen = [
+        in_turns(systems, chunk=chunk, steps=_STEPS[chunk], place=place) for _ in counted(rounds)
+    ]
     return [_row(system.name, seen, systems[0].name) for system in systems]
 
 
@@ -77,7 +81,7 @@ def _competing(
     systems: Sequence[System], rounds: int, chunk: int, processes: int, place: Place
 ) -> list[Row]:
     seen: dict[str, list[Drained]] = {system.name: [] for system in systems}
-    for _ in range(rounds):
+    for _ in counted(rounds):
         for system in systems:
             items = _ITEMS[chunk] if system.knows_chunks else _ITEMS_WITHOUT_CHUNKS
             done = drain(system, chunk=chunk, processes=processes, count=items, place=place)

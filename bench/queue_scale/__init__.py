@@ -19,26 +19,26 @@ ROUNDS = 300
 _PUBSUB_ROUNDS = 3
 
 
-def report() -> str:
+def report(many: int = MANY, rounds: int = ROUNDS) -> str:
     if given := os.environ.get("OUTLAST_BENCH_FILLED"):
-        return _report(Path(given))
+        return _report(Path(given), many, rounds)
     with tempfile.TemporaryDirectory(prefix="outlast-bench-") as name:
         # The server runs as another user, who has to reach its folder.
         folder = Path(name)
         folder.chmod(0o755)
-        fill(folder)
-        return _report(folder)
+        fill(folder, many)
+        return _report(folder, many, rounds)
 
 
-def _report(folder: Path) -> str:
-    against = f"{MANY:,} items against {FEW:,}"
+def _report(folder: Path, many: int, rounds: int) -> str:
+    against = f"{many:,} items against {FEW:,}"
     parts = [
-        f"Medians of {ROUNDS} rounds in turns, fsync on; chunks of 10, and as many published; "
+        f"Medians of {rounds} rounds in turns, fsync on; chunks of 10, and as many published; "
         f"load of the machine at the start {os.getloadavg()[0]:.1f}.\n",
-        table(f"SQLite: {against}", sqlite_rows(folder, ROUNDS)),
+        table(f"SQLite: {against}", sqlite_rows(folder, rounds)),
     ]
     with postgres(folder, fsync=True) as server:
-        parts.append(table(f"PostgreSQL: {against}", postgres_rows(server, ROUNDS)))
+        parts.append(table(f"PostgreSQL: {against}", postgres_rows(server, many // 10, rounds)))
         parts.append(table("PostgreSQL: many workers", workers.rows(server.url("drained"))))
     parts.append(
         table(f"Pub/Sub: {_PUBSUB_ROUNDS} rounds, Google's emulator", pubsub.rows(_PUBSUB_ROUNDS))

@@ -6,6 +6,8 @@ Loading takes minutes and may share the machine; measuring takes a minute and sh
 import contextlib
 import os
 import re
+import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +19,6 @@ from outlast.queue.items import Item
 from tests.servers.postgres import PostgresServer
 
 FEW, MANY = 10_000, 10_000_000
-# What waits in each database. One of the long ones is partly drained when it is measured.
-DATABASES = {"few": FEW, "many": MANY, "drained": MANY}
 CONNECTIONS_MAX = 450
 
 
@@ -55,27 +55,57 @@ def postgres(folder: Path, *, fsync: bool) -> Iterator[KeptServer]:
         server.stop()
 
 
-def fill(folder: Path) -> None:
-    """Fill the folder, which must be empty."""
+def fill(folder: Path, many: int = MANY) -> None:
+    """Fill the folder, which must be empty. Rows are made by the databases themselves, as
+    publishing leaves them: ten million calls of a driver would take ten minutes each."""
     # The server runs as another user, who has to reach its folder.
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for name in ("few", "many"):
-        _fill_sqlite(sqlite_url(folder, name), DATABASES[name])
+    for name, count in {"few": FEW, "many": many}.items():
+        _progress(f"SQLite, {count:,} items")
+        _fill_sqlite(sqlite_url(folder, name), count)
     with postgres(folder, fsync=False) as server:
-        for name, count in DATABASES.items():
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(f"CREATE DATABASE {name}".encode())
+        for name, count in {"few": FEW, "many": many}.items():
+            _progress(f"PostgreSQL, {count:,} items")
+            _create(server, name)
             _fill_postgres(server.url(name), count)
+        _progress("PostgreSQL, a copy that is going to be drained")
+        _create(server, "drained TEMPLATE many")
+
+
+def _progress(text: str) -> None:
+    print(f"filling: {text}", file=sys.stderr, flush=True)
+
+
+def _create(server: KeptServer, database: str) -> None:
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {database}".encode())
 
 
 def _fill_sqlite(url: str, count: int) -> None:
+    """The first item is published, and the rest added to its range."""
     with contextlib.closing(open_queue(url)) as queue:
-        queue.publish(Item(key=key, payload=payload) for key, payload in numbered(count))
+        queue.publish([Item(key=key, payload=payload) for key, payload in numbered(1)])
+    path = url.removeprefix("sqlite:///")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA cache_size = -262144")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(
+            "WITH RECURSIVE numbers (number) AS "
+            "(SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number + 1 < ?) "
+            "INSERT INTO outlast_items (key, payload) "
+            "SELECT printf('item-%09d', number), ? FROM numbers",
+            (count, PAYLOAD),
+        )
+        connection.execute("UPDATE outlast_runs SET last = ? WHERE lease = 0", (count,))
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     os.sync()
+    with contextlib.closing(open_queue(url)) as queue:
+        assert queue.stats().ready == count
 
 
 def _fill_postgres(url: str, count: int) -> None:
-    """What publishing leaves, made by the server itself: the driver would take ten minutes."""
     open_queue(url).close()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import psycopg
 
-from bench.measure import Row
+from bench.measure import Row, counted
 from bench.queue.ours import TERMS
 from bench.queue.system import PAYLOAD
-from bench.queue_scale.filling import MANY, KeptServer, sqlite_url
+from bench.queue_scale.filling import KeptServer, sqlite_url
 from outlast.queue import Lease, Queue, Settlement, open_queue
 from outlast.queue.items import Item
 
@@ -33,9 +33,8 @@ def sqlite_rows(folder: Path, rounds: int) -> list[Row]:
         return _compared(_opened(stack, urls), rounds)
 
 
-def postgres_rows(server: KeptServer, rounds: int) -> list[Row]:
-    """Also while a million rows of done items cannot be vacuumed."""
-    dead = MANY // 10
+def postgres_rows(server: KeptServer, dead: int, rounds: int) -> list[Row]:
+    """Also while so many rows of done items cannot be vacuumed."""
     with contextlib.ExitStack() as stack:
         rows = _compared(
             _opened(stack, {name: server.url(name) for name in ("few", "many")}), rounds
@@ -72,10 +71,10 @@ def _compared(queues: Mapping[str, Queue], rounds: int, condition: str = "") -> 
         (name, call): [] for name in queues for call in CALLS
     }
     numbers = itertools.count(time.time_ns())
-    for number in range(-_UNCOUNTED, rounds):
+    for number in counted(_UNCOUNTED + rounds):
         for name, queue in queues.items():
             for call, seconds in _round(queue, numbers):
-                if number >= 0:
+                if number >= _UNCOUNTED:
                     seen[name, call].append(seconds)
     rows = []
     for call in CALLS:

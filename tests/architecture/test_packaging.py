@@ -50,13 +50,21 @@ def test_a_workflow_may_only_read_unless_it_says_more(path: Path) -> None:
     assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
 
 
-def test_the_workflow_tests_every_python_that_is_promised() -> None:
-    matrix = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())["jobs"]["python"]
+@pytest.mark.parametrize("name", ["test.yml", "release.yml"])
+def test_the_workflows_try_every_python_that_is_promised(name: str) -> None:
+    matrix = yaml.safe_load((ROOT / ".github/workflows" / name).read_text())["jobs"]["python"]
     prefix = "Programming Language :: Python :: 3."
     promised = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if c.startswith(prefix)]
 
     assert matrix["strategy"]["matrix"]["python"] == promised
     assert PROJECT["requires-python"] == f">={promised[0]}"
+
+
+def test_a_release_is_published_only_after_every_python_was_tried() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+
+    assert jobs["publish"]["needs"] == "python"
+    assert jobs["python"]["needs"] == "build"
 
 
 def test_every_address_of_the_repository_is_the_same() -> None:

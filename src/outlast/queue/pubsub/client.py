@@ -28,7 +28,7 @@ try:
     from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
     from google.pubsub_v1.services.subscriber import SubscriberClient
     from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
-    from google.pubsub_v1.types import PullRequest
+    from google.pubsub_v1.types import PullRequest, PullResponse
 except ImportError as error:
     raise MissingExtra("pubsub", needed_for="A Pub/Sub queue") from error
 
@@ -167,7 +167,8 @@ class PubSubClient:
                 message_id=one.message.message_id,
                 attempt=one.delivery_attempt,
             )
-            for one in answer.received_messages
+            # Without the client's wrappers, whose attributes take ten times as long to read.
+            for one in PullResponse.pb(answer).received_messages
         ]
 
     def acknowledge(self, subscription: str, ack_ids: Sequence[str]) -> None:
