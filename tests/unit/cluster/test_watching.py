@@ -193,10 +193,14 @@ def test_a_complete_job_without_an_end_in_the_journal_is_an_alarm() -> None:
     done = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-08-21T16:00:00Z"}
     complete = {**job(), "status": {"succeeded": 1, "conditions": [done]}}
 
-    shown = view(three_attempts(), [complete, pod(3, "Succeeded")])
+    objects = [complete, pod(3, "Succeeded")]
 
-    assert shown.state is RunState.FINISHED
+    shown = view(three_attempts(), objects, is_final=True)
+    read_before = view(three_attempts(), objects)
+
+    assert shown.state is read_before.state is RunState.FINISHED
     assert "the journal has no end of the run" in row(shown, "ALARM")
+    assert read_before.alarms == ()
 
 
 def test_evictions_are_those_of_the_journal_whatever_pods_are_left() -> None:

@@ -42,6 +42,9 @@ class JournalWatch:
         self._every_seconds = every_seconds
         self._reader = JournalReader(url)
         self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._changed = threading.Condition()
+        self._begun = self._done = 0
         self._thread = threading.Thread(target=self._watch, name="follow journal", daemon=True)
 
     def __enter__(self) -> "JournalWatch":
@@ -51,12 +54,27 @@ class JournalWatch:
     def __exit__(self, *_: object) -> None:
         # Not joined: a request to the store may take a while, and it changes nothing.
         self._stop.set()
+        self._wake.set()
+
+    def look_again(self, timeout_seconds: float) -> bool:
+        """Read the journals now, for at most this long. Whether that succeeded."""
+        with self._changed:
+            wanted = self._begun + 1
+            self._wake.set()
+            is_done = self._changed.wait_for(lambda: self._done >= wanted, timeout_seconds)
+        return is_done and not self.latest.problem
 
     def _watch(self) -> None:
         while not self._stop.is_set():
+            with self._changed:
+                self._begun += 1
+                self._wake.clear()
             self.latest = self._reader.look(self.latest)
             self.first_look.set()
-            self._stop.wait(self._every_seconds)
+            with self._changed:
+                self._done = self._begun
+                self._changed.notify_all()
+            self._wake.wait(self._every_seconds)
 
 
 class JournalReader:
