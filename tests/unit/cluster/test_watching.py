@@ -420,6 +420,25 @@ def test_journals_of_an_indexed_job_are_read_together(tmp_path: Path) -> None:
     assert money.spent == 3 * alone.spent
 
 
+def test_a_part_that_starts_later_is_found(tmp_path: Path) -> None:
+    reader = JournalReader(str(tmp_path))
+    reading = JournalReading(url=str(tmp_path))
+
+    def parts(*, is_complete: bool = False) -> int:
+        nonlocal reading
+        reading = reader.look(reading, is_complete=is_complete)
+        return len(reading.journals)
+
+    assert parts() == 0
+    for number in range(1, 5):
+        write_journal(tmp_path / str(number), records_of(three_attempts()))
+        assert parts() == number
+    # Every part has to be listed for a search, so that is done less often later.
+    write_journal(tmp_path / "5", records_of(three_attempts()))
+    assert parts() == 4
+    assert parts(is_complete=True) == 5
+
+
 def test_a_store_that_cannot_be_read_keeps_what_was_known(tmp_path: Path) -> None:
     url = write_journal(tmp_path / "run", records_of(three_attempts()))
     reader = JournalReader(url)
