@@ -176,7 +176,7 @@ def test_the_chain_of_kueue_is_followed_to_its_end(
     assert f"ResourceFlavor '{namespace}' of ClusterQueue" in steps[-1]
     create("ResourceFlavor", "resourceflavors", namespace, spec={})
     active = {"conditions": [{"type": "Active", "status": "True"}]}
-    checks = {"admissionChecks": [{"name": namespace}]}
+    checks: Any = {"admissionChecks": [{"name": namespace}]}
     spec = {"resourceGroups": groups, "stopPolicy": "None", "admissionChecksStrategy": checks}
     create("ClusterQueue", "clusterqueues", namespace, spec=spec, status=active)
     assert f"AdmissionCheck '{namespace}' of ClusterQueue" in failures()
