@@ -68,7 +68,9 @@ def watch(run: str | None = None, /, *, flags: WatchFlags = _DEFAULTS) -> int:
 
         return watch_all(flags, once=flags.once, format=flags.format)
     if run is None:
-        raise OutlastError("Which run?", hint="Pass its name or file, or --all for all runs.")
+        raise OutlastError(
+            "No run was given.", hint="Pass its name, file or URL, or --all for all runs."
+        )
     target = read_target(run, journal=flags.journal)
     with _session(target, flags) as session:
         session.collect(_COLLECT_SECONDS)
