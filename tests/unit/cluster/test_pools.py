@@ -38,7 +38,7 @@ def test_a_pool_without_nodes_can_take_the_pod() -> None:
 
     assert found is not None and found.outcome is CheckOutcome.OK
     assert found.text == (
-        "Job 'tiny': no node matches now; pool 'spot-l4' (g2-standard-8), up to 4 nodes does, "
+        "Job 'tiny': no node matches now, but pool 'spot-l4' (g2-standard-8, up to 4 nodes) does, "
         "taints tolerated"
     )
 

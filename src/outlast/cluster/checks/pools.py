@@ -51,7 +51,7 @@ def pool_result(title: str, demand: NodeDemand, described: dict[str, Any]) -> Ch
     fitting = [pool for pool in selected if demand.tolerates(pool.taints)]
     if fitting:
         names = ", ".join(_named(pool) for pool in fitting)
-        return ok(f"{title}: no node matches now; pool {names} does, taints tolerated")
+        return ok(f"{title}: no node matches now, but pool {names} does, taints tolerated")
     if selected:
         barring = [str(one) for one in selected[0].taints if not demand.tolerates([one])]
         return fail(
@@ -91,6 +91,6 @@ def _is_hidden(key: str, capacity: ClusterCapacity) -> bool:
 
 
 def _named(pool: NodePool) -> str:
-    machine = f" ({pool.machine_type})" if pool.machine_type else ""
-    most = f", up to {pool.nodes_at_most} nodes" if pool.nodes_at_most else ""
-    return f"{pool.name!r}{machine}{most}"
+    most = f"up to {pool.nodes_at_most} nodes" if pool.nodes_at_most else ""
+    details = ", ".join(filter(None, (pool.machine_type, most)))
+    return f"{pool.name!r} ({details})" if details else repr(pool.name)
