@@ -43,8 +43,16 @@ def is_ignored(pod: PodFact) -> bool:
 
 def _is_marked_late(pod: PodFact, found: ConditionFact) -> bool:
     """Whether the Pod had ended before: taints and evictions mark ended Pods of a node, too."""
+    if found.reason not in _MARK_ENDED_PODS:
+        return False
+    if _is_refusal(pod):
+        return True
     finished = [one.finished_at for one in pod.containers if one.finished_at is not None]
-    if found.reason not in _MARK_ENDED_PODS or found.since is None or not finished:
+    ready = pod.condition("Ready")
+    if not finished and ready is not None and ready.reason == "PodFailed" and ready.since:
+        # A container that was lost has no time of its own.
+        finished = [ready.since]
+    if found.since is None or not finished:
         return False
     # The kubelet and the controllers may have clocks that differ by a few seconds.
     return (found.since - max(finished)).total_seconds() > _CLOCK_SECONDS
@@ -181,9 +189,14 @@ def _made_room(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
     return _diagnosis("E10", pod, "The kubelet removed it to make room for a critical Pod.")
 
 
-def _refused(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
+def _is_refusal(pod: PodFact) -> bool:
+    """Whether its kubelet did not admit it, so that no program ran."""
     is_known = pod.reason.startswith(_REFUSALS) or pod.message.startswith("Pod was rejected")
-    if pod.phase != "Failed" or pod.containers or disruption(pod) or not is_known:
+    return pod.phase == "Failed" and not pod.containers and is_known
+
+
+def _refused(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
+    if not _is_refusal(pod) or disruption(pod):
         return None
     return _diagnosis(
         "E11",
