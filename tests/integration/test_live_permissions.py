@@ -43,7 +43,6 @@ TO_STOP: list[tuple[str, Permission]] = [
     ("stop", ("list", JOBS)),
     ("stop", ("patch", JOBS)),
     ("stop", ("list", PODS)),
-    ("stop", ("watch", PODS)),
     ("resume", ("patch", JOBS)),
 ]
 TO_FOLLOW: list[Permission] = [
@@ -57,12 +56,13 @@ def _without(rules: list[dict[str, Any]], missing: Permission | None) -> list[di
     if missing is None:
         return single
     verb, resource = missing
-    return [
+    fewer = [
         {**rule, "verbs": [one for one in rule["verbs"] if one != verb]}
         if (rule["apiGroups"], rule["resources"]) == ([resource.group], [resource.plural])
         else rule
         for rule in single
     ]
+    return [rule for rule in fewer if rule["verbs"]]
 
 
 def _line(permission: Permission) -> str:

@@ -206,7 +206,7 @@ def test_a_program_without_access_to_its_bucket_is_found_by_its_log(
     kubeconfig = control_plane.kubeconfig(tmp_path / "kubeconfig", namespace=namespace)
     (tmp_path / "run").mkdir()
     flags = ("--kubeconfig", str(kubeconfig), "--journal", str(tmp_path / "run"))
-    forbidden = "google.api_core.exceptions.Forbidden: 403 GET https://storage.googleapis.com/b"
+    forbidden = "Forbidden: 403 GET b: trainer does not have storage.objects.list access to b."
     job = _job(namespace, tmp_path)
     [container] = job["spec"]["template"]["spec"]["containers"]
     container["command"] = ["/bin/sh", "-c", f"echo '{forbidden}' >&2; exit 1"]
@@ -251,9 +251,9 @@ def test_each_missing_permission_is_named(
     else:
         assert code == 0
         # Nodes are for administrators to permit, and never in a Role.
-        assert 'add to a ClusterRole: {apiGroups: [""], resources: ["nodes"]' in flat
+        assert 'Add to a ClusterRole: {apiGroups: [""], resources: ["nodes"]' in flat
     if taken == "events":
-        assert 'add to a Role: {apiGroups: [""], resources: ["events"]' in flat
+        assert 'Add to a Role: {apiGroups: [""], resources: ["events"]' in flat
 
 
 def test_a_run_that_does_not_exist_is_one_error(
