@@ -11,20 +11,13 @@ import pytest
 from outlast.cli.app import run
 from outlast.cluster.connection.client import ClusterClient
 from outlast.cluster.connection.link import Request
-from outlast.cluster.errors import ApiRefusal
 from outlast.cluster.resources import NODES, PRIORITY_CLASSES, Resource
 from outlast.cluster.roles import SUBMIT_RULES
 from tests.patience import eventually
 from tests.servers.control_plane import ControlPlane, grant
+from tests.servers.custom_kinds import define
 
 pytestmark = pytest.mark.needs("control-plane")
-
-CRDS = Resource(
-    api_version="apiextensions.k8s.io/v1",
-    kind="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    is_namespaced=False,
-)
 
 
 def _doctor(kubeconfig: Path, *arguments: str | Path) -> dict[str, list[dict[str, str]]]:
@@ -139,29 +132,6 @@ def test_a_missing_priority_class_fails_until_it_is_created(
     assert not _doctor(kubeconfig, path)["FAIL"]
 
 
-def _define(admin: ClusterClient, kind: str, plural: str, scope: str) -> None:
-    """A kind of Kueue's, as far as it matters here. Its schema accepts anything."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1beta1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": anything},
-    }
-    body = {
-        "apiVersion": CRDS.api_version,
-        "kind": CRDS.kind,
-        "metadata": {"name": f"{plural}.kueue.x-k8s.io"},
-        "spec": {
-            "group": "kueue.x-k8s.io",
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "scope": scope,
-            "versions": [version],
-        },
-    }
-    admin.apply(CRDS, body)
-
-
 def _kueue(kind: str, plural: str, name: str, namespace: str = "", **body: Any) -> Any:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     item = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": kind, "metadata": metadata, **body}
@@ -185,17 +155,16 @@ def test_the_chain_of_kueue_is_followed_to_its_end(
         return steps[-1]
 
     def create(*arguments: Any, **body: Any) -> None:
-        resource, item = _kueue(*arguments, **body)
-        # A kind that was just defined is served a moment later.
-        eventually(lambda: _is_applied(admin, resource, item), f"{item['kind']} is served")
+        admin.apply(*_kueue(*arguments, **body))
 
     assert "Kueue is not installed" in failures()
-    for kind, plural, scope in (
-        ("LocalQueue", "localqueues", "Namespaced"),
-        ("ClusterQueue", "clusterqueues", "Cluster"),
-        ("ResourceFlavor", "resourceflavors", "Cluster"),
-    ):
-        _define(admin, kind, plural, scope)
+    kinds = (
+        _kueue("LocalQueue", "localqueues", "", namespace)[0],
+        _kueue("ClusterQueue", "clusterqueues", "")[0],
+        _kueue("ResourceFlavor", "resourceflavors", "")[0],
+        _kueue("AdmissionCheck", "admissionchecks", "")[0],
+    )
+    define(admin, *kinds, has_status=False)
     create("LocalQueue", "localqueues", "other", namespace, spec={"clusterQueue": "c"})
     assert "LocalQueue 'q' does not exist" in failures()
     create("LocalQueue", "localqueues", "q", namespace, spec={"clusterQueue": namespace})
@@ -207,18 +176,12 @@ def test_the_chain_of_kueue_is_followed_to_its_end(
     assert f"ResourceFlavor '{namespace}' of ClusterQueue" in steps[-1]
     create("ResourceFlavor", "resourceflavors", namespace, spec={})
     active = {"conditions": [{"type": "Active", "status": "True"}]}
-    spec = {"resourceGroups": groups, "stopPolicy": "None"}
+    checks: Any = {"admissionChecks": [{"name": namespace}]}
+    spec = {"resourceGroups": groups, "stopPolicy": "None", "admissionChecksStrategy": checks}
     create("ClusterQueue", "clusterqueues", namespace, spec=spec, status=active)
+    assert f"AdmissionCheck '{namespace}' of ClusterQueue" in failures()
+    create("AdmissionCheck", "admissionchecks", namespace, spec={"controllerName": "x"})
     assert not failures()
-
-
-def _is_applied(admin: ClusterClient, resource: Resource, item: dict[str, Any]) -> bool:
-    try:
-        admin.apply(resource, item)
-        return True
-    except ApiRefusal as refusal:
-        assert refusal.status == 404, refusal
-        return False
 
 
 def test_missing_permissions_are_named_and_the_rest_goes_on(

@@ -72,7 +72,7 @@ def test_following_goes_on_when_the_api_server_is_back(
             feed.close()
             client.close()
 
-    assert "is away" in str(lost.problem)
+    assert "cannot be reached" in str(lost.problem)
     # Not listed again: the watch continued where it was.
     assert (found.kind, found.objects) == (UpdateKind.CHANGED, ("meanwhile",))
 

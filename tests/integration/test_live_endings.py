@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outlast.cluster.connection.client import ClusterClient
-from outlast.cluster.resources import PODS, PRIORITY_CLASSES
+from outlast.cluster.resources import NODES, PODS, PRIORITY_CLASSES
 from tests.patience import eventually
 from tests.servers.control_plane import ControlPlane
 from tests.servers.live_run import IGNORES, SAVES, SUCCEEDS, WAITS, LiveRun, live_run
@@ -261,6 +261,61 @@ def test_a_program_that_fails(run: LiveRun) -> None:
         is_counted=True,
     )
     _is_accounted(run, failed=1)
+
+
+def test_a_failure_that_an_indexed_job_ignores_because_of_a_later_taint(run: LiveRun) -> None:
+    """A failed Pod stays until it is replaced, and the taint of its node marks it as disrupted.
+
+    The Job looks at its conditions only when it replaces it. It is suspended meanwhile, so that
+    this does not depend on the length of its back-off.
+    """
+    agent = run.node()
+    run.job("exit 3", completionMode="Indexed", completions=1, backoffLimitPerIndex=3)
+    pod = run.first_pod()
+    eventually(lambda: _finished_at(run, pod), "the program has failed")
+    run.suspend()
+    # Less could be a difference of clocks.
+    finished_at = _finished_at(run, pod)
+    assert finished_at is not None
+    late = finished_at + timedelta(seconds=6)
+    eventually(lambda: datetime.now(UTC) > late, "a taint would come later")
+    run.taint(agent.name, "maintenance", "NoExecute")
+    eventually(lambda: _is_marked(run, pod), "the failed Pod is marked as disrupted")
+    run.admin.patch(NODES, agent.name, {"spec": {"taints": []}})
+    run.suspend(is_on=False)
+
+    run.ends(
+        pod,
+        "E21",
+        "The program failed with exit code 3; the Job does not count it, because its node was "
+        "tainted or drained before it was replaced.",
+        is_counted=False,
+        name="tainted",
+    )
+    eventually(lambda: len(run.pods()) > 1, "it is replaced")
+    [replacement, *_] = [one for one in run.pods() if one["metadata"]["name"] != pod]
+    annotations = replacement["metadata"]["annotations"]
+    assert annotations["batch.kubernetes.io/job-index-failure-count"] == "0"
+    assert annotations["batch.kubernetes.io/job-index-ignored-failure-count"] == "1"
+
+
+def _status(run: LiveRun, pod: str) -> dict[str, Any]:
+    [found] = [one for one in run.pods() if one["metadata"]["name"] == pod]
+    status = found["status"]
+    assert isinstance(status, dict)
+    return status
+
+
+def _finished_at(run: LiveRun, pod: str) -> datetime | None:
+    for one in _status(run, pod).get("containerStatuses") or ():
+        if "terminated" in one["state"]:
+            return datetime.fromisoformat(one["state"]["terminated"]["finishedAt"])
+    return None
+
+
+def _is_marked(run: LiveRun, pod: str) -> bool:
+    conditions = _status(run, pod)["conditions"]
+    return any(one["type"] == "DisruptionTarget" for one in conditions)
 
 
 def test_a_program_that_finishes(run: LiveRun) -> None:

@@ -74,7 +74,7 @@ def test_an_api_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
             _until_seen(feed, "after")
         _check_forgotten_versions(client)
 
-    assert all("is away" in str(problem) for problem in problems), problems
+    assert all("cannot be reached" in str(problem) for problem in problems), problems
 
 
 class _Forgetful:

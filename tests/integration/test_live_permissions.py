@@ -2,6 +2,7 @@
 
 import json
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from outlast.cluster.resources import (
 from outlast.cluster.roles import SUBMIT_RULES, WATCH_CLUSTER_RULES, WATCH_RULES
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.servers.control_plane import ControlPlane, grant, grant_everywhere
+from tests.servers.live_run import live_run
 
 pytestmark = pytest.mark.needs("control-plane")
 
@@ -35,6 +37,14 @@ TO_SUBMIT: list[Permission] = [
     (verb, resource) for resource in (JOBS, SERVICE_ACCOUNTS) for verb in ("get", "create", "patch")
 ]
 TO_WATCH: list[Permission] = [("watch", resource) for resource in (PODS, EVENTS, JOBS)]
+POD_LOGS = Resource(api_version="v1", kind="Pod", plural="pods/log")
+TO_STOP: list[tuple[str, Permission]] = [
+    ("stop", ("get", JOBS)),
+    ("stop", ("list", JOBS)),
+    ("stop", ("patch", JOBS)),
+    ("stop", ("list", PODS)),
+    ("resume", ("patch", JOBS)),
+]
 TO_FOLLOW: list[Permission] = [
     (verb, resource) for resource in (PODS, EVENTS, JOBS, NODES) for verb in ("list", "watch")
 ]
@@ -46,12 +56,13 @@ def _without(rules: list[dict[str, Any]], missing: Permission | None) -> list[di
     if missing is None:
         return single
     verb, resource = missing
-    return [
+    fewer = [
         {**rule, "verbs": [one for one in rule["verbs"] if one != verb]}
         if (rule["apiGroups"], rule["resources"]) == ([resource.group], [resource.plural])
         else rule
         for rule in single
     ]
+    return [rule for rule in fewer if rule["verbs"]]
 
 
 def _line(permission: Permission) -> str:
@@ -86,6 +97,13 @@ class Person:
 
     def _place(self, resource: Resource) -> str | None:
         return self._namespace if resource.is_namespaced else None
+
+
+def _called(*words: str | Path) -> tuple[int, str]:
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code = run([*map(str, words)])
+    assert "Traceback" not in err.getvalue()
+    return code, out.getvalue() + err.getvalue()
 
 
 def _doctor(kubeconfig: Path, path: Path) -> tuple[int, list[dict[str, str]]]:
@@ -168,6 +186,62 @@ def test_a_feed_goes_on_without_what_it_may_not_follow(
             assert isinstance(error, ApiRefusal) and error.status == 403
             assert f"cannot {missing[0]} resource" in str(error)
             assert error.hint is not None and _line(missing) in error.hint
+
+
+def test_stop_and_resume_name_each_missing_permission(
+    control_plane: ControlPlane, admin: ClusterClient, namespace: str, tmp_path: Path
+) -> None:
+    person = Person(control_plane, admin, namespace)
+    theirs = control_plane.kubeconfig(tmp_path / "theirs", person.name, namespace=namespace)
+    kubeconfig = control_plane.kubeconfig(tmp_path / "admin", namespace=namespace)
+    assert _called("submit", _objects(tmp_path), "--kubeconfig", kubeconfig)[0] == 0
+    with person.client as client:
+        for command, missing in TO_STOP:
+            _called("resume" if command == "stop" else "stop", "run", "--kubeconfig", kubeconfig)
+            person.loses(client, missing)
+            code, text = _called(command, "run", "--kubeconfig", theirs)
+
+            verb, resource = missing
+            assert code in (1, 2), text
+            assert text.count("error:") == text.count("hint:") == 1, text
+            rule = text[text.index("{apiGroups") :]
+            assert f'resources: ["{resource.plural}"]' in rule
+            assert f'"{verb}"' in rule
+
+        # The Role for submitting is enough.
+        grant(admin, person.name, namespace, SUBMIT_RULES)
+        for command in ("resume", "stop"):
+            eventually(partial(_is_permitted, command, theirs), f"{command} is permitted")
+
+
+def _is_permitted(command: str, kubeconfig: Path) -> bool:
+    return "error:" not in _called(command, "run", "--kubeconfig", kubeconfig)[1]
+
+
+def test_logs_name_each_missing_permission(
+    control_plane: ControlPlane, admin: ClusterClient, namespace: str, tmp_path: Path
+) -> None:
+    person = Person(control_plane, admin, namespace)
+    theirs = control_plane.kubeconfig(tmp_path / "theirs", person.name, namespace=namespace)
+    with live_run(control_plane, admin, namespace) as live, person.client as client:
+        agent = live.node()
+        live.job()
+        live.started(agent)
+        for missing in (("get", JOBS), ("list", PODS)):
+            person.loses(client, missing)
+            code, text = _called("logs", "run", "--kubeconfig", theirs)
+
+            assert code in (1, 2), text
+            assert text.count("error:") == text.count("hint:") == 1, text
+            assert f'resources: ["{missing[1].plural}"]' in text
+
+        person.loses(client, ("get", POD_LOGS))
+        eventually(lambda: not _is_permitted("logs", theirs), "the rules are in force")
+        code, text = _called("logs", "run", "--kubeconfig", theirs)
+        assert code == 1
+        assert _line(("get", POD_LOGS)) in text
+        person.loses(client, None)
+        eventually(lambda: _is_permitted("logs", theirs), "the rules are in force")
 
 
 def test_a_policy_that_refuses_is_not_taken_for_a_missing_permission(

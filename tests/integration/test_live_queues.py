@@ -6,7 +6,6 @@ Pods that are real. JobSets are not defined: other tests need a kind that is not
 """
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,23 +13,16 @@ import pytest
 from outlast.cluster.connection.client import ClusterClient
 from outlast.cluster.diagnosis.engine import why_waiting
 from outlast.cluster.diagnosis.snapshot import Snapshot
-from outlast.cluster.errors import ApiRefusal
 from outlast.cluster.resources import JOBS, NODES, PODS, Object, Query, Resource
 from tests.patience import eventually
 from tests.servers.control_plane import ControlPlane
+from tests.servers.custom_kinds import WORKLOADS, define
 from tests.servers.live_run import LiveRun, live_run
 from tests.servers.observer import ClusterObserver
 from tests.unit.cluster.snapshots import READERS, Case, all_cases
 
 pytestmark = pytest.mark.needs("control-plane")
 
-CRDS = Resource(
-    api_version="apiextensions.k8s.io/v1",
-    kind="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    is_namespaced=False,
-)
-WORKLOADS = Resource(api_version="kueue.x-k8s.io/v1beta1", kind="Workload", plural="workloads")
 REQUESTS = Resource(
     api_version="autoscaling.x-k8s.io/v1",
     kind="ProvisioningRequest",
@@ -56,45 +48,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def kinds(control_plane: ControlPlane, admin: ClusterClient) -> None:
     """The kinds with schemas that accept anything, and with statuses of their own."""
-    for resource in KINDS.values():
-        admin.apply(CRDS, _definition(resource))
-    for resource in KINDS.values():
-        eventually(partial(_is_served, admin, resource), f"{resource.kind} is served")
-
-
-def _definition(resource: Resource) -> Object:
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": resource.api_version.rpartition("/")[2],
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": anything},
-        "subresources": {"status": {}},
-    }
-    group, kind = resource.group, resource.kind
-    return {
-        "apiVersion": CRDS.api_version,
-        "kind": CRDS.kind,
-        "metadata": {
-            "name": f"{resource.plural}.{group}",
-            # Groups of k8s.io are protected; this says that the definition is no official one.
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-        },
-        "spec": {
-            "group": group,
-            "names": {"kind": kind, "plural": resource.plural, "singular": kind.lower()},
-            "scope": "Namespaced" if resource.is_namespaced else "Cluster",
-            "versions": [version],
-        },
-    }
-
-
-def _is_served(admin: ClusterClient, resource: Resource) -> bool:
-    try:
-        list(admin.list(Query(resource=resource)))
-        return True
-    except ApiRefusal:
-        return False
+    define(admin, *KINDS.values())
 
 
 @pytest.mark.usefixtures("kinds")

@@ -1,10 +1,6 @@
 """`outlast submit` on a real control plane: repeated, killed, beside Kueue, without permissions."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -31,6 +27,7 @@ from outlast.cluster.resources import (
 from outlast.cluster.roles import SUBMIT_RULES
 from tests.patience import eventually
 from tests.servers.control_plane import ControlPlane, grant
+from tests.servers.killing import run_killed
 
 pytestmark = pytest.mark.needs("control-plane")
 
@@ -79,10 +76,6 @@ JOB: dict[str, Any] = {
         },
     },
 }
-
-
-def _environ(kubeconfig: Path) -> dict[str, str]:
-    return {**os.environ, "KUBECONFIG": str(kubeconfig)}
 
 
 @dataclass(frozen=True)
@@ -196,31 +189,6 @@ def test_a_new_namespace_is_created_before_what_is_in_it(
     assert admin.get(JOBS, "tiny", new) is not None
 
 
-# Ends the process right before or after the n-th request that changes something.
-KILLED = """
-import os, signal, sys
-from outlast.cluster.connection.link import Link
-
-number, when = int(sys.argv.pop(1)), sys.argv.pop(1)
-send, count = Link.send, 0
-
-def counting(link, request):
-    global count
-    writes = request.method in ("PATCH", "DELETE") and "dryRun" not in request.params
-    count += writes
-    if writes and count == number and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    response = send(link, request)
-    if writes and count == number:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return response
-
-Link.send = counting
-from outlast.cli.entry import main
-main()
-"""
-
-
 @pytest.mark.parametrize(
     ("number", "when"), [(1, "after"), (2, "after"), (3, "before"), (3, "after"), (5, "after")]
 )
@@ -232,9 +200,7 @@ def test_killed_anywhere_it_completes_when_repeated(
     admin: ClusterClient,
     namespace: str,
 ) -> None:
-    command = [sys.executable, "-c", KILLED, str(number), when, "submit", str(workload), "--setup"]
-    killed = subprocess.run(command, env=_environ(kubeconfig), capture_output=True)
-    assert killed.returncode == -signal.SIGKILL
+    run_killed(kubeconfig, number, when, "submit", workload, "--setup")
 
     done = _submit(kubeconfig, workload, "--setup")
 
@@ -253,9 +219,7 @@ def test_killed_while_replacing_it_completes_when_repeated(
     admin.patch(JOBS, "queued", {"metadata": {"finalizers": ["example.com/hold"]}}, namespace)
     path = _write(tmp_path, changed)
     # The first write is refused, the second one deletes the Job.
-    command = [sys.executable, "-c", KILLED, "2", "after", "submit", str(path), "--replace"]
-    killed = subprocess.run(command, env=_environ(kubeconfig), capture_output=True)
-    assert killed.returncode == -signal.SIGKILL
+    run_killed(kubeconfig, 2, "after", "submit", path, "--replace")
     deleting = admin.get(JOBS, "queued", namespace)
     assert deleting is not None and "deletionTimestamp" in deleting["metadata"]
 

@@ -200,6 +200,30 @@ def test_why_a_run_waits_is_one_sentence(
     assert f"{namespace}/tiny" in table
 
 
+def test_a_program_without_access_to_its_bucket_is_found_by_its_log(
+    control_plane: ControlPlane, admin: ClusterClient, namespace: str, tmp_path: Path
+) -> None:
+    kubeconfig = control_plane.kubeconfig(tmp_path / "kubeconfig", namespace=namespace)
+    (tmp_path / "run").mkdir()
+    flags = ("--kubeconfig", str(kubeconfig), "--journal", str(tmp_path / "run"))
+    forbidden = "Forbidden: 403 GET b: trainer does not have storage.objects.list access to b."
+    job = _job(namespace, tmp_path)
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    container["command"] = ["/bin/sh", "-c", f"echo '{forbidden}' >&2; exit 1"]
+
+    def is_diagnosed() -> bool:
+        why = _watched("tiny", *flags)["why"]
+        return why is not None and why["cause"] == "P42"
+
+    with running_node(control_plane, namespace, labels={"pool": namespace}):
+        admin.apply(JOBS, job)
+        eventually(is_diagnosed, "the program's log was read")
+        _, text = _called("watch", "tiny", "--once", *flags)
+
+    assert "The program has no access to its bucket (403)" in text
+    assert forbidden in " ".join(text.split())
+
+
 @pytest.mark.parametrize("taken", ["events", "workloads", "pods", "jobs", "nodes"])
 def test_each_missing_permission_is_named(
     control_plane: ControlPlane,
@@ -227,9 +251,9 @@ def test_each_missing_permission_is_named(
     else:
         assert code == 0
         # Nodes are for administrators to permit, and never in a Role.
-        assert 'add to a ClusterRole: {apiGroups: [""], resources: ["nodes"]' in flat
+        assert 'Add to a ClusterRole: {apiGroups: [""], resources: ["nodes"]' in flat
     if taken == "events":
-        assert 'add to a Role: {apiGroups: [""], resources: ["events"]' in flat
+        assert 'Add to a Role: {apiGroups: [""], resources: ["events"]' in flat
 
 
 def test_a_run_that_does_not_exist_is_one_error(

@@ -153,8 +153,9 @@ def lost_status(pod: Object) -> dict[str, Any]:
         "reason": "ContainerStatusUnknown",
         "message": "The container could not be located when the pod was terminated",
     }
+    conditions = [condition(kind, "False", "PodFailed") for kind in ("Ready", "ContainersReady")]
     status = container_status(pod, {"terminated": terminated})
-    return {"phase": "Failed", "containerStatuses": [status]}
+    return {"phase": "Failed", "conditions": conditions, "containerStatuses": [status]}
 
 
 def container_status(

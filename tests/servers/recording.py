@@ -23,7 +23,8 @@ from tests.unit.cluster.snapshots import FIXTURES, NOW, completed, snapshot_of
 VERSION = os.environ.get("RECORD_CLUSTER", "")
 FOLDER = FIXTURES / "recorded"
 _KEPT = {
-    "metadata": "name uid creationTimestamp deletionTimestamp labels annotations ownerReferences",
+    "metadata": "name uid creationTimestamp deletionTimestamp labels annotations ownerReferences"
+    " finalizers",
     "spec": "nodeName priority schedulingGates nodeSelector affinity tolerations containers suspend"
     " backoffLimit taints unschedulable active queueName provisioningClassName priorities"
     " whenUnsatisfiable",

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from outlast.cluster.connection.client import ClusterClient
-from outlast.cluster.resources import JOBS, NODES, PODS, PRIORITY_CLASSES, Object, name_of
+from outlast.cluster.resources import (
+    JOBS,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    Object,
+    Query,
+    name_of,
+)
 from tests.servers.control_plane import ControlPlane
 from tests.servers.live_run import LiveRun
 from tests.servers.node_agent import NodeAgent, running_node
@@ -127,7 +135,10 @@ def _shut_down(pool: SpotPool, target: Target, agent: NodeAgent, pod: str) -> No
 
 
 def _drop(pool: SpotPool, target: Target, agent: NodeAgent) -> None:
+    """The machine is gone, and so is its Node, as a cloud's controller sees to."""
     pool.drop(agent)
+    if pool.admin.get(NODES, agent.name) is not None:
+        pool.run.delete_node(agent.name)
 
 
 def _evict(pool: SpotPool, target: Target, agent: NodeAgent, pod: str) -> None:
@@ -136,9 +147,21 @@ def _evict(pool: SpotPool, target: Target, agent: NodeAgent, pod: str) -> None:
 
 
 def _taint(pool: SpotPool, target: Target, agent: NodeAgent, pod: str) -> None:
+    until(lambda: _is_settled(pool, agent, pod), f"{agent.name} has no Pod that is to be replaced")
     taint = {"key": "maintenance", "value": "true", "effect": "NoExecute"}
     pool.admin.patch(NODES, agent.name, {"spec": {"taints": [SPOT, taint]}})
     _gone(agent, pod)
+
+
+def _is_settled(pool: SpotPool, agent: NodeAgent, pod: str) -> bool:
+    """Whether Jobs have accounted for all other Pods of the node.
+
+    One that has failed waits on its node for its replacement. The taint would mark it as disrupted,
+    and its Job would not count its failure: tests/integration/test_live_endings.py shows it.
+    """
+    query = Query(resource=PODS, fields=f"spec.nodeName={agent.name}")
+    others = [one for one in pool.admin.list(query) if name_of(one) != pod]
+    return not any(one["metadata"].get("finalizers") for one in others)
 
 
 def _untaint(pool: SpotPool, target: Target, agent: NodeAgent) -> None:

@@ -27,6 +27,8 @@ SUBMIT_RULES: list[Rule] = [
     # list and watch are for --wait, delete for --replace.
     _rule("batch", ["jobs"], [*_APPLY, "list", "watch", "delete"]),
     _rule("jobset.x-k8s.io", ["jobsets"], [*_APPLY, "list", "watch", "delete"]),
+    # For `outlast stop`, which waits until its Pods have ended.
+    _rule("", ["pods"], ["list", "watch"]),
     # For `outlast stop` and `resume`, which switch `spec.active` of a queued Job's Workload.
     _rule("kueue.x-k8s.io", ["workloads"], ["list", "patch"]),
     _rule("apps", ["deployments"], [*_APPLY, "list", "watch"]),

@@ -38,3 +38,6 @@ INTERRUPTED_CODE = 75
 
 GPU = "nvidia.com/gpu"
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh"))
+
+SYSTEM_DOMAINS = ("k8s.io", "kubernetes.io", "gke.io", "google.com", "googleapis.com")
+"""Nodes have more labels in these domains than a description of their pool shows."""

@@ -304,7 +304,7 @@ def test_no_server_is_one_error(tmp_path: Path) -> None:
     file = write_kubeconfig(tmp_path / "config", url)
     with (
         ClusterClient(Link(find_access(kubeconfig=file)), sleep=lambda _: None) as client,
-        pytest.raises(ClusterUnreachable, match="is away") as caught,
+        pytest.raises(ClusterUnreachable, match="cannot be reached") as caught,
     ):
         client.version()
 

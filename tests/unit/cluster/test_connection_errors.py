@@ -87,7 +87,7 @@ def test_a_missing_plugin(tmp_path: Path) -> None:
 def test_nobody_listens(tmp_path: Path) -> None:
     file = write_kubeconfig(tmp_path / "config", f"https://127.0.0.1:{free_port()}")
 
-    _expect(_doctor("--kubeconfig", file), 3, "is away")
+    _expect(_doctor("--kubeconfig", file), 3, "cannot be reached")
 
 
 def test_an_expired_certificate(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_server_of_another_name_needs_tls_server_name(tmp_path: Path) -> None:
 
     _expect(refused, 3, "is not valid here")
     # The handshake succeeded; this server then says nothing.
-    _expect(accepted, 3, "is away")
+    _expect(accepted, 3, "cannot be reached")
 
 
 @pytest.mark.parametrize("data", ["bm90IHBlbQ==", "%%%"])

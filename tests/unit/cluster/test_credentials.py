@@ -124,6 +124,10 @@ def test_a_missing_plugin_says_how_to_install_it(tmp_path: Path) -> None:
     ("script", "words"),
     [
         ("echo 'please log in' >&2; exit 3", "exit code 3, please log in"),
+        (
+            "printf '(err: ERROR: No account.\\nRun:\\n  gcloud auth login\\n)' >&2; exit 1",
+            "exit code 1, ERROR: No account.",
+        ),
         ("printf '\\033[31mred' >&2; exit 3", r"\\x1b\[31mred"),
         ("echo secret", "not an ExecCredential"),
         ("echo '[]'", "not an ExecCredential"),
@@ -131,7 +135,7 @@ def test_a_missing_plugin_says_how_to_install_it(tmp_path: Path) -> None:
         (_printed(), "neither a token nor a certificate"),
         (_printed(token="abc", expirationTimestamp="soon"), "not an ExecCredential"),
     ],
-    ids=["fails", "colors", "text", "list", "version", "empty", "time"],
+    ids=["fails", "gcloud", "colors", "text", "list", "version", "empty", "time"],
 )
 def test_a_plugin_that_fails_is_one_error(tmp_path: Path, script: str, words: str) -> None:
     with pytest.raises(ClusterUnreachable, match=words) as caught:

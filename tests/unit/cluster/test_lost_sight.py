@@ -26,13 +26,13 @@ from outlast.cluster.watching.session import RunCluster, WatchSession
 from outlast.cluster.watching.sources import run_sources
 from outlast.cluster.watching.view import RunSources, RunState, progress_of, view_of
 from outlast.journal.run_journal import journal_of
-from tests.patience import eventually
-from tests.unit.cli.journal_files import START
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.unit.cli.journal_files import START, write_journal
 from tests.unit.cluster.fake_cluster import FakeCluster
 from tests.unit.cluster.served_runs import NAMESPACE, Served, named_job, served
 from tests.unit.cluster.snapshots import snapshot_of
 from tests.unit.cluster.test_runs import ended, running, stamped
-from tests.unit.cluster.watched_runs import job, pod, records_of, stamp, three_attempts
+from tests.unit.cluster.watched_runs import job, placed, pod, records_of, stamp, three_attempts
 
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}]}
 FAILED = {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]}
@@ -63,6 +63,33 @@ def test_a_job_that_is_deleted_right_after_its_end_has_ended(
             view = session.view()
 
     assert view.state is state
+
+
+def test_the_last_events_of_a_run_are_read_after_it_has_ended(tmp_path: Path) -> None:
+    """They are newer than the last look, and the run must not be taken for unfinished."""
+    run = three_attempts()
+    url = write_journal(tmp_path / "run", records_of(run))
+    with served(tmp_path) as cluster, connect(kubeconfig=cluster.kubeconfig) as client:
+        cluster.add_job()
+        watched = RunCluster(
+            client, select_run(client, "tiny", NAMESPACE), cut_streams=client.cut_streams
+        )
+        target = RunTarget(name="tiny", url=url)
+        with WatchSession(target, cluster=watched, namespace=NAMESPACE) as session:
+            session.collect(20.0)
+            write_journal(tmp_path / "run", placed(run.finish()))
+            cluster.api.store.merge(JOBS, NAMESPACE, "tiny", {"status": COMPLETE}, "controller")
+
+            def is_over() -> bool:
+                session.wait(0.05)
+                return session.view().state is RunState.FINISHED
+
+            eventually(is_over, "the end was seen")
+            before, after = session.view(), session.final_view(PATIENCE_SECONDS)
+
+    assert before.progress is not None and after.progress is not None
+    assert (before.progress.is_finished, after.progress.is_finished) == (False, True)
+    assert before.alarms == after.alarms == ()
 
 
 def test_a_job_that_is_deleted_while_it_runs_is_gone_and_one_made_again_is_there() -> None:

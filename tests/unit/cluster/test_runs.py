@@ -101,14 +101,33 @@ def test_a_queued_job_that_kueue_would_still_start_is_not_called_stopped() -> No
         list(stop_run(cluster, select_run(cluster, "tiny", "team-a")))
 
 
-def test_a_queued_job_without_kueue_is_stopped_as_any_other() -> None:
+def test_suspend_that_kueue_has_set_is_left_alone_without_a_workload_too() -> None:
+    queued = job(suspend=False)
+    queued["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "q"
+    queued["metadata"]["managedFields"] = [
+        {"manager": "kueue", "fieldsV1": {"f:spec": {"f:suspend": {}}}}
+    ]
+    fake, cluster = cluster_of(queued, served=(WORKLOADS,))
+    selection = select_run(cluster, "tiny", "team-a")
+
+    with pytest.raises(WorkloadNotCreated):
+        list(stop_run(cluster, selection))
+    [change] = resume_run(cluster, selection)
+
+    assert (change.note, fake.patches) == ("it is not suspended", [])
+
+
+def test_a_queued_job_without_kueue_is_stopped_and_resumed_as_any_other() -> None:
     queued = job(suspend=True)
     queued["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "q"
-    _, cluster = cluster_of(queued)
+    fake, cluster = cluster_of(queued)
+    selection = select_run(cluster, "tiny", "team-a")
 
-    [change] = stop_run(cluster, select_run(cluster, "tiny", "team-a"))
+    [stopped] = stop_run(cluster, selection)
+    [resumed] = resume_run(cluster, selection)
 
-    assert change.change is Change.UNCHANGED
+    assert (stopped.change, resumed.change) == (Change.UNCHANGED, Change.RESUMED)
+    assert fake.patches == [("Job", "tiny", {"suspend": False})]
 
 
 def test_a_job_set_is_stopped_as_a_whole() -> None:

@@ -193,10 +193,14 @@ def test_a_complete_job_without_an_end_in_the_journal_is_an_alarm() -> None:
     done = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-08-21T16:00:00Z"}
     complete = {**job(), "status": {"succeeded": 1, "conditions": [done]}}
 
-    shown = view(three_attempts(), [complete, pod(3, "Succeeded")])
+    objects = [complete, pod(3, "Succeeded")]
 
-    assert shown.state is RunState.FINISHED
+    shown = view(three_attempts(), objects, is_final=True)
+    read_before = view(three_attempts(), objects)
+
+    assert shown.state is read_before.state is RunState.FINISHED
     assert "the journal has no end of the run" in row(shown, "ALARM")
+    assert read_before.alarms == ()
 
 
 def test_evictions_are_those_of_the_journal_whatever_pods_are_left() -> None:
@@ -414,6 +418,25 @@ def test_journals_of_an_indexed_job_are_read_together(tmp_path: Path) -> None:
     alone = money_of(reading.journals[:1], workload())
     assert money is not None and alone is not None
     assert money.spent == 3 * alone.spent
+
+
+def test_a_part_that_starts_later_is_found(tmp_path: Path) -> None:
+    reader = JournalReader(str(tmp_path))
+    reading = JournalReading(url=str(tmp_path))
+
+    def parts(*, is_complete: bool = False) -> int:
+        nonlocal reading
+        reading = reader.look(reading, is_complete=is_complete)
+        return len(reading.journals)
+
+    assert parts() == 0
+    for number in range(1, 5):
+        write_journal(tmp_path / str(number), records_of(three_attempts()))
+        assert parts() == number
+    # Every part has to be listed for a search, so that is done less often later.
+    write_journal(tmp_path / "5", records_of(three_attempts()))
+    assert parts() == 4
+    assert parts(is_complete=True) == 5
 
 
 def test_a_store_that_cannot_be_read_keeps_what_was_known(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def _of_attempt(
     url = target.url or stated
     if not url:
         raise OutlastError(
-            "Attempts are numbered by the journal, and where that is is not known.",
+            "Attempts are numbered by the journal, which was not found.",
             hint="Pass --journal URL or the workload file.",
         )
     reading = JournalReader(url).look(JournalReading(url=url))

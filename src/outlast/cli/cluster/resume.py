@@ -55,6 +55,11 @@ def resume(run: str, /, *, flags: ResumeFlags = _DEFAULTS) -> int:
         The name of a run, its workload file or manifest, or its URL, such as gs://bucket/run.
     """
     target = read_target(run)
+    if flags.tier is not None and target.workload is None:
+        raise OutlastError(
+            "--tier needs the workload file, which the run is rendered from again.",
+            hint=f"For example: outlast resume workload.yaml --tier {flags.tier}",
+        )
     steps: list[Step] = []
     with connected(flags) as client:
         if flags.tier is not None:
@@ -81,11 +86,6 @@ def _resumed(client: "ClusterClient", target: RunTarget, flags: ResumeFlags) -> 
 
 def _moved(client: "ClusterClient", target: RunTarget, flags: ResumeFlags) -> list[Step] | None:
     """Submit the workload with another tier, replacing what cannot be changed."""
-    if target.workload is None:
-        raise OutlastError(
-            "--tier needs the workload file, which the run is rendered from again.",
-            hint=f"For example: outlast resume workload.yaml --tier {flags.tier}",
-        )
     source = read_source(target.file, [f"tier={flags.tier}"])
     if not passes_lint(source):
         return None

@@ -68,11 +68,13 @@ def watch(run: str | None = None, /, *, flags: WatchFlags = _DEFAULTS) -> int:
 
         return watch_all(flags, once=flags.once, format=flags.format)
     if run is None:
-        raise OutlastError("Which run?", hint="Pass its name or file, or --all for all runs.")
+        raise OutlastError(
+            "No run was given.", hint="Pass its name, file or URL, or --all for all runs."
+        )
     target = read_target(run, journal=flags.journal)
     with _session(target, flags) as session:
         session.collect(_COLLECT_SECONDS)
-        view = session.view()
+        view = _viewed(session)
         if not flags.once:
             view = _live(session, view, flags)
         elif flags.format is Format.JSON:
@@ -154,7 +156,7 @@ def _live(session: "WatchSession", view: "RunView", flags: WatchFlags) -> "RunVi
             pass
         time.sleep(_GROUP_SECONDS)
         session.wait(0.0)
-        view = session.view()
+        view = _viewed(session)
 
 
 def _live_screen(session: "WatchSession", view: "RunView") -> "RunView":
@@ -175,7 +177,12 @@ def _live_screen(session: "WatchSession", view: "RunView") -> "RunView":
                     time.sleep(_GROUP_SECONDS)
                     session.wait(0.0)
                     break
-            view = session.view()
+            view = _viewed(session)
+
+
+def _viewed(session: "WatchSession") -> "RunView":
+    view = session.view()
+    return session.final_view(_COLLECT_SECONDS) if _has_ended(view) else view
 
 
 def _has_ended(view: "RunView") -> bool:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from outlast.cluster.checks.pools import pool_result
 from outlast.cluster.checks.result import CheckResult, PodTemplate, Subject, fail, ok, unknown
+from outlast.cluster.connection.google_cloud import GcloudFailed, GkeCluster
 from outlast.cluster.diagnosis.fields import quantity
 from outlast.cluster.resources import NODES, Object, Query, title_of
 from outlast.manifests.conventions import GPU
@@ -32,7 +34,7 @@ def check_nodes(subject: Subject) -> Iterator[CheckResult]:
         return
     nodes = [node_facts(item) for item in subject.cluster.list(Query(resource=NODES))]
     for template in templates:
-        yield _result(template, nodes)
+        yield _result(template, nodes, subject.gke)
 
 
 def node_facts(item: Object) -> NodeFacts:
@@ -51,14 +53,14 @@ def node_facts(item: Object) -> NodeFacts:
     )
 
 
-def _result(template: PodTemplate, nodes: list[NodeFacts]) -> CheckResult:
+def _result(template: PodTemplate, nodes: list[NodeFacts], gke: GkeCluster | None) -> CheckResult:
     title, demand = title_of(template.owner), node_demand(template.spec)
     selected = [node for node in nodes if node.is_open and demand.selects(node.labels)]
     if not selected:
-        return unknown(
+        return _pool(title, demand, gke) or unknown(
             f"{title}: none of {len(nodes)} nodes has the labels {_labels(demand)} now; whether "
             "the autoscaler would add one is not visible here",
-            "See the node pool: gcloud container node-pools list",
+            "See the node pools: gcloud container node-pools list --cluster CLUSTER",
         )
     tolerated = [node for node in selected if demand.tolerates(node.taints)]
     if not tolerated:
@@ -75,6 +77,14 @@ def _result(template: PodTemplate, nodes: list[NodeFacts]) -> CheckResult:
             "Lower the request, or use a larger machine type.",
         )
     return ok(f"{title}: {lacking.count(())} of {len(nodes)} nodes match, taints tolerated")
+
+
+def _pool(title: str, demand: NodeDemand, gke: GkeCluster | None) -> CheckResult | None:
+    try:
+        return pool_result(title, demand, gke.describe()) if gke is not None else None
+    except GcloudFailed:
+        # The check of Google Cloud reports why.
+        return None
 
 
 def _barring(demand: NodeDemand, node: NodeFacts) -> list[Taint]:

@@ -1,4 +1,4 @@
-"""Whether each queued object reaches Kueue: LocalQueue, ClusterQueue and its flavors."""
+"""Whether each queued object reaches Kueue: LocalQueue, ClusterQueue, its flavors and checks."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +8,8 @@ from outlast.cluster.resources import Object, Resource, namespace_of
 from outlast.manifests.conventions import KUEUE_GROUP, QUEUE_LABEL
 
 _VERSIONS = ("v1beta2", "v1beta1")
+_PROVISIONING = f"{KUEUE_GROUP}/provisioning-request"
+_REQUEST_VERSIONS = ("autoscaling.x-k8s.io/v1", "autoscaling.x-k8s.io/v1beta1")
 
 
 def check_queues(subject: Subject) -> Iterator[CheckResult]:
@@ -55,6 +57,7 @@ def _problems(subject: Subject, name: str, queue: Object) -> Iterator[CheckResul
                 f"ResourceFlavor {flavor!r} of ClusterQueue {name!r} does not exist",
                 _create("flavor"),
             )
+    yield from _check_problems(subject, name, queue)
     conditions = queue.get("status", {}).get("conditions") or []
     active = next((one for one in conditions if one.get("type") == "Active"), None)
     if active is None:
@@ -64,6 +67,33 @@ def _problems(subject: Subject, name: str, queue: Object) -> Iterator[CheckResul
             f"ClusterQueue {name!r} is not active: {active.get('message')}",
             "Fix what the message names.",
         )
+
+
+def _check_problems(subject: Subject, name: str, queue: Object) -> Iterator[CheckResult]:
+    """What admission checks need: themselves, and for queued provisioning GKE's requests."""
+    resource = _find(subject, "AdmissionCheck")
+    for check in dict.fromkeys(_admission_checks(queue)):
+        found = subject.cluster.get(resource, check) if resource else None
+        if found is None:
+            yield fail(
+                f"AdmissionCheck {check!r} of ClusterQueue {name!r} does not exist",
+                _create("admission check"),
+            )
+        elif found.get("spec", {}).get("controllerName") == _PROVISIONING and not any(
+            subject.cluster.find(version, "ProvisioningRequest") for version in _REQUEST_VERSIONS
+        ):
+            yield fail(
+                f"AdmissionCheck {check!r} requests nodes with ProvisioningRequests, which the "
+                "cluster does not serve",
+                "Use a GKE cluster of 1.28 or later with a node pool for queued provisioning.",
+            )
+
+
+def _admission_checks(queue: Object) -> Iterator[str]:
+    spec = queue.get("spec", {})
+    yield from map(str, spec.get("admissionChecks") or ())
+    for one in (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ():
+        yield str(one.get("name"))
 
 
 def _flavors(queue: Object) -> Iterator[str]:

@@ -98,10 +98,16 @@ def run_plugin(plugin: ExecPlugin, access: ClusterAccess) -> Credential:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _no_credential(name, str(error), plugin) from error
     if done.returncode != 0:
-        lines = (done.stderr or b"").decode(errors="replace").strip().splitlines()
-        said = lines[-1] if lines else "no message"
+        said = _said((done.stderr or b"").decode(errors="replace"))
         raise _no_credential(name, f"exit code {done.returncode}, {said}", plugin)
     return _credential_in(done.stdout, plugin)
+
+
+def _said(text: str) -> str:
+    """The line that says what went wrong: gcloud's own error, else the last one with words."""
+    lines = [line.strip() for line in text.splitlines() if any(map(str.isalpha, line))]
+    errors = [line[line.index("ERROR:") :] for line in lines if "ERROR:" in line]
+    return [*errors, *lines[-1:], "no message"][0].rstrip(".")
 
 
 def _check_version(plugin: ExecPlugin) -> None:

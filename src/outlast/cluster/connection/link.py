@@ -351,7 +351,11 @@ def _unreachable(error: Exception, access: ClusterAccess) -> ClusterUnreachable:
             hint="Get new credentials for the cluster; the certificate may have expired.",
             is_final=True,
         )
-    what = "did not answer in time" if isinstance(error, httpx2.TimeoutException) else "is away"
+    what = (
+        "did not answer in time"
+        if isinstance(error, httpx2.TimeoutException)
+        else "cannot be reached"
+    )
     return ClusterUnreachable(
         f"{where} {what}: {said}.",
         hint="Check the network and VPN, and that the cluster runs: kubectl cluster-info",

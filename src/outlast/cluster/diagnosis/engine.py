@@ -17,10 +17,8 @@ from outlast.cluster.diagnosis.causes.containers import (
 )
 from outlast.cluster.diagnosis.causes.endings import (
     ENDINGS,
-    INTERRUPTED_CODE,
-    disruption,
-    exited,
     has_ended,
+    is_ignored,
     pod_evidence,
     was_suspended,
 )
@@ -88,12 +86,8 @@ def how_ended(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
 
 def is_counted(snapshot: Snapshot, pod: PodFact) -> bool:
     """Whether a Job with the rendered podFailurePolicy counts the Pod against backoffLimit."""
-    container = exited(pod)
-    is_ignored = disruption(pod) is not None or (
-        container is not None and container.exit_code == INTERRUPTED_CODE
-    )
     # A failure from before the Job was suspended was counted, and still is.
-    return pod.phase == "Failed" and not is_ignored and not was_suspended(snapshot, pod)
+    return pod.phase == "Failed" and not is_ignored(pod) and not was_suspended(snapshot, pod)
 
 
 def lines(diagnosis: Diagnosis) -> list[str]:

@@ -19,6 +19,7 @@ APP_LABEL = "app.kubernetes.io/name"
 MANAGER_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "outlast"
 JOB_SET_LABEL = "jobset.sigs.k8s.io/jobset-name"
+_TRACKING = "batch.kubernetes.io/job-tracking"
 _STATED_CHARACTERS_MAX = 2000
 
 
@@ -99,6 +100,8 @@ class PodFact(ConditionedFact):
     """Its completion index, empty unless its Job is Indexed."""
     index_failures: int | None = None
     """How often its index had failed before, None without a back-off limit for each index."""
+    is_tracked: bool = False
+    """Whether its Job has yet to account for it, by its finalizer."""
     consumes: str = ""
     """The ProvisioningRequest whose nodes it is to use."""
 
@@ -166,8 +169,14 @@ def pod_fact(pod: Object) -> PodFact:
         demand=None if node else _demand(spec),
         index=text_of(annotations, "batch.kubernetes.io/job-completion-index"),
         index_failures=_index_failures(annotations),
+        is_tracked=_is_tracked(map_of(pod, "metadata")),
         consumes=next((text_of(annotations, key) for key in _CONSUMES if key in annotations), ""),
     )
+
+
+def _is_tracked(metadata: Object) -> bool:
+    finalizers = metadata.get("finalizers")
+    return isinstance(finalizers, list) and _TRACKING in finalizers
 
 
 def node_fact(node: Object) -> NodeFact:

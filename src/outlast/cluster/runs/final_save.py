@@ -32,8 +32,8 @@ def read_final_save(url: str, *, sleep: Callable[[float], object] = time.sleep) 
         return FinalSave(
             is_complete=False,
             step=None,
-            text="Stopped. What it has saved is not known, because where its journal is is not: "
-            "pass --journal URL.",
+            text="Stopped. What it has saved is not known, because its journal was not found: pass "
+            "--journal URL.",
         )
     reader, reading = JournalReader(url), JournalReading(url=url)
     for tries in range(_TRIES):

@@ -20,7 +20,8 @@ _LIMITS = Limits(
     connect_seconds_max=4.0, request_seconds_max=20.0, attempts_max=3, total_seconds_max=40.0
 )
 _PARTS_LOOKS = 10
-"""After how many looks to search for parts of the run that did not exist before."""
+"""After how many looks to search for parts of the run that did not exist before. The first few
+looks search, too: the parts of a run do not start at once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +43,10 @@ class JournalWatch:
         self._every_seconds = every_seconds
         self._reader = JournalReader(url)
         self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._changed = threading.Condition()
+        self._begun = self._done = 0
+        self._is_asked = False
         self._thread = threading.Thread(target=self._watch, name="follow journal", daemon=True)
 
     def __enter__(self) -> "JournalWatch":
@@ -51,12 +56,28 @@ class JournalWatch:
     def __exit__(self, *_: object) -> None:
         # Not joined: a request to the store may take a while, and it changes nothing.
         self._stop.set()
+        self._wake.set()
+
+    def look_again(self, timeout_seconds: float) -> bool:
+        """Read the journals now, for at most this long. Whether that succeeded."""
+        with self._changed:
+            wanted = self._begun + 1
+            self._is_asked = True
+            self._wake.set()
+            is_done = self._changed.wait_for(lambda: self._done >= wanted, timeout_seconds)
+        return is_done and not self.latest.problem
 
     def _watch(self) -> None:
         while not self._stop.is_set():
-            self.latest = self._reader.look(self.latest)
+            with self._changed:
+                self._begun += 1
+                self._wake.clear()
+            self.latest = self._reader.look(self.latest, is_complete=self._is_asked)
             self.first_look.set()
-            self._stop.wait(self._every_seconds)
+            with self._changed:
+                self._done = self._begun
+                self._changed.notify_all()
+            self._wake.wait(self._every_seconds)
 
 
 class JournalReader:
@@ -68,10 +89,14 @@ class JournalReader:
         self._parts: dict[str, JournalFollower] = {}
         self._looks = 0
 
-    def look(self, before: JournalReading) -> JournalReading:
-        """The journals as they are now. Keeps what was known before if they cannot be read."""
+    def look(self, before: JournalReading, *, is_complete: bool = True) -> JournalReading:
+        """The journals as they are now. Keeps what was known before if they cannot be read.
+
+        Unless `is_complete`, parts that did not exist before may be missing for a while.
+        """
         try:
-            self._find_parts()
+            if is_complete or not self._parts or self._is_search_due:
+                self._find_parts()
             for follower in self._parts.values():
                 follower.look(limits=_LIMITS)
         except OutlastError as error:
@@ -89,11 +114,13 @@ class JournalReader:
             read_at=self._now(),
         )
 
+    @property
+    def _is_search_due(self) -> bool:
+        return self._looks < _PARTS_LOOKS // 2 or self._looks % _PARTS_LOOKS == 0
+
     def _find_parts(self) -> None:
         """The journal at the URL itself, else those of an indexed Job in its subfolders."""
         if self._url not in self._parts:
-            if self._parts and self._looks % _PARTS_LOOKS:
-                return
             own = JournalFollower(open_store(self._url))
             own.look(limits=_LIMITS)
             if own.records:

@@ -13,11 +13,12 @@ from outlast.cluster.connection.api import Cluster, Update, UpdateKind
 from outlast.cluster.connection.feed import Feed
 from outlast.cluster.diagnosis.causes.endings import has_ended
 from outlast.cluster.diagnosis.facts import PodFact, pod_fact, queue_of
-from outlast.cluster.diagnosis.fields import map_of, maps_of
+from outlast.cluster.diagnosis.fields import map_of, maps_of, text_of
 from outlast.cluster.errors import ClusterError, ClusterUnreachable, shown
 from outlast.cluster.resources import JOBS, JOBSETS, Object, Query, Resource, name_of, title_of
 from outlast.cluster.runs.selection import RunSelection
 from outlast.cluster.submitting.state import ending_of
+from outlast.cluster.submitting.submitting import is_kueue
 
 KUEUE_VERSIONS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 
@@ -112,16 +113,8 @@ def _switched(
             yield _ended(item)
         elif workload is not None:
             yield _switch_workload(cluster, workload, is_stop=is_stop, dry_run=dry_run)
-        elif queue_of(item) and not is_stop:
-            note = "it is in a queue: Kueue starts it"
-            yield ChangedObject(title=title_of(item), change=Change.UNCHANGED, note=note)
-        elif queue_of(item) and workloads is not None and _is_suspended(item):
-            # Suspended only until Kueue admits it: to call it stopped would be wrong.
-            raise WorkloadNotCreated(
-                f"{title_of(item)} cannot be stopped yet: Kueue has not created its Workload.",
-                hint="Run the same command again in a moment. If it persists, check that Kueue "
-                "runs and manages such Jobs.",
-            )
+        elif workloads is not None and _is_left_to_kueue(item):
+            yield _left_to_kueue(item, is_stop=is_stop)
         else:
             yield _switch(cluster, resource, item, is_stop=is_stop, dry_run=dry_run)
 
@@ -146,6 +139,32 @@ def _workloads(cluster: Cluster, namespace: str) -> dict[str, tuple[Resource, Ob
         for owner in maps_of(map_of(item, "metadata"), "ownerReferences"):
             found[str(owner.get("uid"))] = (resource, item)
     return found
+
+
+def _is_left_to_kueue(item: Object) -> bool:
+    """Whether Kueue decides about `suspend`, although there is no Workload.
+
+    It has set the field, or will: a queued Job is suspended until it is admitted.
+    """
+    if not queue_of(item):
+        return False
+    return _is_suspended(item) or any(
+        is_kueue(text_of(one, "manager"))
+        for one in maps_of(map_of(item, "metadata"), "managedFields")
+        if "f:suspend" in map_of(map_of(one, "fieldsV1"), "f:spec")
+    )
+
+
+def _left_to_kueue(item: Object, *, is_stop: bool) -> ChangedObject:
+    if is_stop:
+        # It may look stopped, but Kueue would start it.
+        raise WorkloadNotCreated(
+            f"{title_of(item)} cannot be stopped yet: Kueue has not created its Workload.",
+            hint="Run the same command again in a moment. If it persists, check that Kueue "
+            "runs and manages such Jobs.",
+        )
+    note = "it is in a queue: Kueue starts it" if _is_suspended(item) else "it is not suspended"
+    return ChangedObject(title=title_of(item), change=Change.UNCHANGED, note=note)
 
 
 def _switch(

@@ -301,7 +301,12 @@ def _conflicts(refusal: ApiRefusal) -> list[tuple[str, str]]:
 
 def _is_theirs(path: str, manager: str) -> bool:
     is_plain = re.fullmatch(r"(\.[A-Za-z]+)+", path) is not None
-    return is_plain and (path == ".spec.suspend" or manager.startswith("kueue"))
+    return is_plain and (path == ".spec.suspend" or is_kueue(manager))
+
+
+def is_kueue(manager: str) -> bool:
+    """Whether a field manager is one of Kueue's."""
+    return manager.startswith("kueue")
 
 
 def _without(item: Any, path: list[str]) -> Any:

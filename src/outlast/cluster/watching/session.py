@@ -104,6 +104,7 @@ class WatchSession:
         self._now = cluster.now if cluster is not None else now
         self._stack = ExitStack()
         self._journal: JournalWatch | None = None
+        self._is_final = False
         self._seen: tuple[JournalReading | None, int] = (None, 0)
         self._figures = _Figures(target)
 
@@ -148,6 +149,12 @@ class WatchSession:
         self._seen = seen
         return has_news
 
+    def final_view(self, timeout_seconds: float) -> RunView:
+        """The run after it has ended: its last events are newer than the last look at them."""
+        if self._journal is not None:
+            self._is_final = self._journal.look_again(timeout_seconds)
+        return self.view()
+
     def view(self) -> RunView:
         """The run as it is known now."""
         now = self._now()
@@ -168,6 +175,7 @@ class WatchSession:
                 now=now,
                 snapshot=snapshot,
                 journals=journals,
+                is_final=self._is_final,
                 money=figures[0],
                 finish=figures[1],
                 url=reading.url if reading else "",

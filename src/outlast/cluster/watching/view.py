@@ -86,13 +86,17 @@ class RunView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSources:
-    """What a view is made of. `snapshot` is None without a cluster."""
+    """What a view is made of. `snapshot` is None without a cluster.
+
+    `is_final`: the journals were read after the run had ended in the cluster.
+    """
 
     name: str
     namespace: str
     now: datetime
     snapshot: Snapshot | None
     journals: tuple[RunJournal, ...] = ()
+    is_final: bool = False
     money: Money | None = None
     finish: FinishTimes | NoEstimate | None = None
     url: str = ""
@@ -125,7 +129,7 @@ def view_of(sources: RunSources) -> RunView:
         url=sources.url,
         pods_running=_running(snapshot),
         pods_wanted=sum(job.parallelism for job in snapshot.jobs) if snapshot else 0,
-        alarms=_alarms(state, progress),
+        alarms=_alarms(state, progress) if sources.is_final else (),
         gaps=sources.gaps,
         as_of=sources.as_of,
     )

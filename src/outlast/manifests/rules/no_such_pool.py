@@ -9,6 +9,7 @@ Instead: select an existing pool, or create the missing one.
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from outlast.manifests.conventions import SYSTEM_DOMAINS
 from outlast.manifests.rules.api import (
     POOL_LABEL,
     Fault,
@@ -19,9 +20,6 @@ from outlast.manifests.rules.api import (
     Severity,
     pod_rule,
 )
-
-# Nodes have more labels in these domains than an export of the pools shows.
-_SYSTEM_DOMAINS = ("k8s.io", "kubernetes.io", "gke.io", "google.com", "googleapis.com")
 
 
 @pod_rule("OL508", Severity.ERROR)
@@ -57,7 +55,7 @@ def _is_conclusive(requirement: Requirement, pod: Pod) -> bool:
     if requirement.key == POOL_LABEL:
         return True
     domain, slash, _ = requirement.key.rpartition("/")
-    if slash and domain.endswith(_SYSTEM_DOMAINS):
+    if slash and domain.endswith(SYSTEM_DOMAINS):
         return False
     # Node auto-provisioning creates a pool for a label that is also tolerated.
     return all(toleration.key != requirement.key for toleration in pod.tolerations)

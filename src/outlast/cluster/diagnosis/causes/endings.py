@@ -11,6 +11,8 @@ INTERRUPTED_CODE = 75
 
 _SIGKILL_CODE = 137
 _LEASE_SECONDS = 300.0
+_CLOCK_SECONDS = 5.0
+_MARK_ENDED_PODS = ("DeletionByTaintManager", "EvictionByEvictionAPI")
 _REFUSALS = ("NodeShutdown", "NodeAffinity", "UnexpectedAdmissionError", "OutOf")
 _NOT_COUNTED = "Nothing to do: the Job starts a new Pod, which resumes."
 
@@ -22,7 +24,38 @@ def has_ended(pod: PodFact) -> bool:
 def disruption(pod: PodFact) -> ConditionFact | None:
     """Why the Pod was disrupted, None if it was not."""
     found = pod.condition("DisruptionTarget")
-    return found if found is not None and found.is_true else None
+    if found is None or not found.is_true or _is_marked_late(pod, found):
+        return None
+    return found
+
+
+def is_ignored(pod: PodFact) -> bool:
+    """Whether a Job with the rendered podFailurePolicy does not count the failure of a Pod.
+
+    What counts are the conditions at the time when the Job accounts for it. With a limit for each
+    index, that is when its replacement is created.
+    """
+    container = exited(pod)
+    if container is not None and container.exit_code == INTERRUPTED_CODE:
+        return True
+    return disruption(pod) is not None or (pod.is_tracked and pod.is_true("DisruptionTarget"))
+
+
+def _is_marked_late(pod: PodFact, found: ConditionFact) -> bool:
+    """Whether the Pod had ended before: taints and evictions mark ended Pods of a node, too."""
+    if found.reason not in _MARK_ENDED_PODS:
+        return False
+    if _is_refusal(pod):
+        return True
+    finished = [one.finished_at for one in pod.containers if one.finished_at is not None]
+    ready = pod.condition("Ready")
+    if not finished and ready is not None and ready.reason == "PodFailed" and ready.since:
+        # A container that was lost has no time of its own.
+        finished = [ready.since]
+    if found.since is None or not finished:
+        return False
+    # The kubelet and the controllers may have clocks that differ by a few seconds.
+    return (found.since - max(finished)).total_seconds() > _CLOCK_SECONDS
 
 
 def exited(pod: PodFact) -> ContainerFact | None:
@@ -156,9 +189,14 @@ def _made_room(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
     return _diagnosis("E10", pod, "The kubelet removed it to make room for a critical Pod.")
 
 
-def _refused(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
+def _is_refusal(pod: PodFact) -> bool:
+    """Whether its kubelet did not admit it, so that no program ran."""
     is_known = pod.reason.startswith(_REFUSALS) or pod.message.startswith("Pod was rejected")
-    if pod.phase != "Failed" or pod.containers or disruption(pod) or not is_known:
+    return pod.phase == "Failed" and not pod.containers and is_known
+
+
+def _refused(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
+    if not _is_refusal(pod) or disruption(pod):
         return None
     return _diagnosis(
         "E11",
@@ -206,9 +244,9 @@ def was_suspended(snapshot: Snapshot, pod: PodFact) -> bool:
     for job in snapshot.jobs:
         suspended = job.condition("Suspended")
         if job.uid == pod.owner and job.is_suspended and suspended and suspended.is_true:
-            # The kubelet and the controller may have clocks that differ by a few seconds.
             seconds = (moment(suspended.since) - moment(ended_at(pod))).total_seconds()
-            return pod.phase != "Succeeded" and (ended_at(pod) is None or seconds <= 5)
+            is_before = ended_at(pod) is None or seconds <= _CLOCK_SECONDS
+            return pod.phase != "Succeeded" and is_before
     return False
 
 
@@ -282,10 +320,15 @@ def _failed(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
         return None
     code = container.exit_code
     signal = f" (killed by signal {code - 128})" if 128 < code < 160 else ""
+    counts = (
+        "the Job does not count it, because its node was tainted or drained before it was replaced"
+        if is_ignored(pod)
+        else "the Job counts it"
+    )
     return _diagnosis(
         "E21",
         pod,
-        f"The program failed with exit code {code}{signal}; the Job counts it.",
+        f"The program failed with exit code {code}{signal}; {counts}.",
         "See the program's log.",
     )
 
