@@ -7,7 +7,8 @@ its last flush is unknown.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
+from typing import TypeVar
 
 from outlast.journal.events import Event
 from outlast.journal.lines import FOLDER, Lines, SegmentName, decode_lines, parse_name
@@ -15,7 +16,12 @@ from outlast.storage.errors import NotFound, Unreadable
 from outlast.storage.limits import ROUTINE, Limits
 from outlast.storage.protocol import Store
 
-_READERS_MAX = 8
+T = TypeVar("T")
+
+# Segments are small and many, and each request to a distant store takes its time.
+_READERS_MAX = 32
+_FIRST = 8
+_ASKED_AT_ONCE = 5
 # Many times the maximum that a writer buffers.
 _SEGMENT_BYTES_MAX = 16 * 1024**2
 GARBLED = Lines(None, (), 1)
@@ -60,25 +66,31 @@ def read_attempt(
     it started, what it did last and how it ended.
     """
 
-    def is_there(segment: int) -> bool:
-        try:
-            store.read(str(SegmentName(attempt, segment)), length=0, limits=limits)
-        except NotFound:
-            return False
-        return True
+    def are_there(segments: Sequence[int]) -> list[bool]:
+        # A writer that was killed on a mounted folder can leave one segment that is unreadable.
+        names = [SegmentName(attempt, one + after) for one in segments for after in (0, 1)]
+        found = _map(lambda name: _exists(store, name, limits), names)
+        return [here or later for here, later in zip(found[::2], found[1::2], strict=True)]
 
     # Most attempts have few segments: reading these at once spares the search for the last one.
-    first = [SegmentName(attempt, number) for number in range(1, _READERS_MAX + 1)]
+    first = [SegmentName(attempt, number) for number in range(1, _FIRST + 1)]
     found = read_segments(store, first, limits)
     last = _unbroken([name.segment for name, _ in found])
-    if last < _READERS_MAX - 1:
-        found = [(name, lines) for name, lines in found if name.segment <= last]
-    else:
-        # A writer that was killed on a mounted folder can leave one segment that is unreadable.
-        last = _last(lambda segment: is_there(segment) or is_there(segment + 1), known=last)
-        numbers = [1, *range(max(2, last - segments_max + 2), last + 1)]
-        found = read_segments(store, [SegmentName(attempt, number) for number in numbers], limits)
-    return _record(attempt, [lines for _, lines in found]) if found else None
+    if last >= _FIRST - 1:
+        last = _last(are_there, known=last)
+        later = range(max(_FIRST + 1, last - segments_max + 2), last + 1)
+        found += read_segments(store, [SegmentName(attempt, number) for number in later], limits)
+    kept = (1, *range(max(2, last - segments_max + 2), last + 1))
+    segments = [lines for name, lines in found if name.segment in kept]
+    return _record(attempt, segments) if segments else None
+
+
+def _exists(store: Store, name: SegmentName, limits: Limits) -> bool:
+    try:
+        store.read(str(name), length=0, limits=limits)
+    except NotFound:
+        return False
+    return True
 
 
 def _unbroken(segments: Sequence[int]) -> int:
@@ -91,14 +103,22 @@ def _unbroken(segments: Sequence[int]) -> int:
     return last
 
 
-def _last(is_there: Callable[[int], bool], *, known: int) -> int:
+def _last(are_there: Callable[[Sequence[int]], Sequence[bool]], *, known: int) -> int:
     """The last number of an unbroken sequence that has at least `known` numbers."""
-    low, high = known, known + 1
-    while is_there(high):
-        low, high = high, 2 * high
+
+    def how_many(asked: Sequence[int]) -> int:
+        return sum(1 for _ in takewhile(bool, are_there(asked)))
+
+    low, high = known, None
+    while high is None:
+        asked = [low << doublings for doublings in range(_ASKED_AT_ONCE + 1)]
+        there = how_many(asked[1:])
+        low, high = asked[there], asked[there + 1] if there < _ASKED_AT_ONCE else None
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_there(middle) else (low, middle)
+        step = -(-(high - low) // (_ASKED_AT_ONCE + 1))
+        asked = [*range(low, high, step), high]
+        there = how_many(asked[1:-1])
+        low, high = asked[there], asked[there + 1]
     return low
 
 
@@ -117,10 +137,13 @@ def read_segments(
             return GARBLED
         return decode_lines(data) if len(data) <= _SEGMENT_BYTES_MAX else GARBLED
 
-    # Segments are small and many, so reading one after the other would be slow.
+    found = zip(names, _map(read, names), strict=True)
+    return [(name, lines) for name, lines in found if lines is not None]
+
+
+def _map(work: Callable[[SegmentName], T], names: Sequence[SegmentName]) -> list[T]:
     with ThreadPoolExecutor(_READERS_MAX, thread_name_prefix="outlast-journal") as pool:
-        found = zip(names, pool.map(read, names), strict=True)
-        return [(name, lines) for name, lines in found if lines is not None]
+        return list(pool.map(work, names))
 
 
 def _record(attempt: int, segments: Sequence[Lines]) -> AttemptRecord:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from outlast.journal import (
     summarize,
 )
 from outlast.journal.events import Event, utc_now
-from outlast.journal.reader import read_attempt
+from outlast.journal.reader import _last, read_attempt
 from outlast.storage import AccessDenied, Limits, Store, open_store
 from outlast.storage.local.store import Commit, LocalStore
 from outlast.storage.memory import MemoryStore
@@ -298,10 +299,25 @@ def test_of_a_long_journal_the_first_segment_and_the_last_ones_are_read(segments
     assert isinstance(record.events[-1], AttemptExited)
     assert record.events[0] == ends[-segments:][0]
     assert store.count("list") == 0
-    assert store.count("read") <= 64 + 4 * segments.bit_length() + 4
+    assert store.count("read") <= 64 + 7 * segments.bit_length() + 4
     if segments <= 64:
         [whole, _] = read_journal(store)
         assert record == whole
+
+
+@pytest.mark.parametrize("segments", [*range(8, 300), 1500, 4096, 100_000])
+def test_the_last_segment_is_found_with_few_requests_in_a_row(segments: int) -> None:
+    rounds = []
+
+    def are_there(asked: Sequence[int]) -> list[bool]:
+        rounds.append(asked)
+        return [one <= segments for one in asked]
+
+    last = _last(are_there, known=8)
+
+    assert last == segments
+    assert max(map(len, rounds)) <= 5
+    assert len(rounds) <= 2 + segments.bit_length() / 2
 
 
 def test_a_torn_segment_hides_nothing_that_follows(tmp_path: Path) -> None:

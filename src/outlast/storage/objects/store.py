@@ -15,7 +15,15 @@ import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -60,8 +68,10 @@ _PARTS_MAX = 9000
 # bounded, because on a slow network each part must arrive within the time limit of a request.
 PART_BYTES_MIN = 8 * 1024**2
 PARTS_AT_ONCE = 6
-ACCESS = AccessPattern(read_bytes=8 * 1024**2, reads_at_once=12, creates_at_once=2)
-_PIECES_AT_ONCE = 4
+# Each read is cut into requests, so that few threads keep many of them under way.
+READ_REQUEST_BYTES = 8 * 1024**2
+READ_REQUESTS_AT_ONCE = 4
+ACCESS = AccessPattern(read_bytes=32 * 1024**2, reads_at_once=4, creates_at_once=2)
 _DELETES_AT_ONCE = 16
 _CLIENTS_MAX = 8
 # The client signs a request once for all its retries, and a signature soon expires.
@@ -164,15 +174,15 @@ class ObjectStore:
     ) -> Iterator[memoryview]:
         """The bytes in order, with a few concurrent requests."""
         attempts = _Attempts(self, limits, "read", name)
-        offsets = iter(range(0, length, ACCESS.read_bytes))
+        offsets = iter(range(0, length, READ_REQUEST_BYTES))
         under_way: deque[tuple[int, _Call[Any], Future[Any]]] = deque()
         try:
             while True:
                 for offset in offsets:
-                    size = min(ACCESS.read_bytes, length - offset)
+                    size = min(READ_REQUEST_BYTES, length - offset)
                     call: _Call[Any] = partial(_get_range, client, name, start + offset, size)
                     under_way.append((size, call, submit(call())))
-                    if len(under_way) == _PIECES_AT_ONCE:
+                    if len(under_way) == READ_REQUESTS_AT_ONCE:
                         break
                 if not under_way:
                     return
@@ -307,23 +317,50 @@ async def _put_small(client: Any, name: str, sources: Sequence[memoryview]) -> N
 
 
 async def _put_large(client: Any, name: str, sources: Sequence[memoryview]) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        await _head(client, name)
-        raise AlreadyExistsError(name)
     part_bytes = max(PART_BYTES_MIN, math.ceil(total_bytes(sources) / _PARTS_MAX))
-    slices = (
+    slices = [
         source[offset : offset + part_bytes]
         for source in sources
         for offset in range(0, len(source), part_bytes)
-    )
-    await obstore.put_async(
-        client,
-        name,
-        slices,
-        use_multipart=True,
-        chunk_size=part_bytes,
-        max_concurrency=PARTS_AT_ONCE,
-    )
+    ]
+    # Checked meanwhile, because each request to a distant store takes its time.
+    is_taken = asyncio.ensure_future(_exists(client, name))
+    try:
+        await obstore.put_async(
+            client,
+            name,
+            _unless_taken(slices, is_taken),
+            use_multipart=True,
+            chunk_size=part_bytes,
+            max_concurrency=PARTS_AT_ONCE,
+        )
+    except Exception:
+        if is_taken.done() and not is_taken.cancelled() and is_taken.result():
+            raise AlreadyExistsError(name) from None
+        raise
+    finally:
+        is_taken.cancel()
+
+
+async def _unless_taken(
+    slices: Sequence[memoryview], is_taken: "asyncio.Future[bool]"
+) -> AsyncIterator[memoryview]:
+    """The slices. Ends with an error, which aborts the upload, if the name is taken."""
+    for one in slices[:-1]:
+        if is_taken.done() and is_taken.result():
+            break
+        yield one
+    if await is_taken:
+        raise AlreadyExistsError
+    yield slices[-1]
+
+
+async def _exists(client: Any, name: str) -> bool:
+    try:
+        await _head(client, name)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 async def _head(client: Any, name: str) -> None:
