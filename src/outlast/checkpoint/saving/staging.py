@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from outlast._base.huge_pages import private_memory
 from outlast._base.logs import get_logger
 from outlast.checkpoint.format.layout import Layout, Span, waves
 from outlast.checkpoint.saving.copying import CopyQueue, PieceSize, copies_of
@@ -159,14 +160,11 @@ class StagingBuffer:
         self._memory = None
         size_bytes += room_bytes
         try:
-            # Shared memory, which is the default here, gets no huge pages.
-            self._memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._memory = private_memory(size_bytes)
         except OSError as error:
             if not is_lack_of_memory(error):
                 raise
             raise MemoryError(f"{size_bytes} bytes for a copy could not be allocated") from error
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            self._memory.madvise(mmap.MADV_HUGEPAGE)
         self._bytes = np.frombuffer(self._memory, np.uint8)
         for start in range(0, size_bytes, _PIECE_BYTES):
             if stop():
