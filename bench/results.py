@@ -5,6 +5,7 @@ TOPICS = (
     "exec",
     "checkpoint",
     "restore",
+    "scale",
     "objects",
     "housekeeping",
     "ranks",
