@@ -7,8 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -290,8 +288,9 @@ def test_what_is_reported_as_copied_is_copied(seed: int) -> None:
             eventually(lambda: waiting, "a copy is under way")
             waiting.pop(int(chance.choice(list(waiting)))).set()
 
-    copies = map(partial, repeat(copy), starts, ends)
-    queue = CopyQueue(zip(starts, copies, strict=True))
+    queue = CopyQueue(
+        (start, (copy, (start, end))) for start, end in zip(starts, ends, strict=True)
+    )
     threads = [threading.Thread(target=work) for work in (release, *[queue.work] * 3)]
     for thread in threads:
         thread.start()
@@ -309,7 +308,7 @@ def test_whoever_follows_is_told_of_an_error() -> None:
     def fail() -> None:
         raise OSError("the array is gone")
 
-    queue = CopyQueue([(0, lambda: None), (10, fail), (20, lambda: None)])
+    queue = CopyQueue((start, (fail, ())) for start in (0, 10, 20))
     with pytest.raises(OSError, match="gone"):
         queue.work()
 

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any, TypeAlias
 
 from outlast.checkpoint.errors import UnsupportedState
@@ -21,7 +20,8 @@ from outlast.checkpoint.ranks import RankGroup
 from outlast.checkpoint.state.library import Bytes
 from outlast.checkpoint.state.tree import Leaf
 
-Copy: TypeAlias = Callable[[], object]
+Copy: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
+"""A function and its arguments."""
 
 # The C library copies up to the size of a cache of the second level through the caches, and larger
 # pieces around them. Which is faster, by up to a fifth, depends on the machine and its neighbors.
@@ -75,11 +75,11 @@ def copies_of(
             continue
         start = place.start
         if (source := _source(leaf)) is None:
-            yield start, partial(_copy_by_library, leaf, target[start : place.end])
+            yield start, (_copy_by_library, (leaf, target[start : place.end]))
             continue
         for at in range(0, place.length, piece_bytes):
             length = min(piece_bytes, place.length - at)
-            yield start + at, partial(ctypes.memmove, base + start + at, source + at, length)
+            yield start + at, (ctypes.memmove, (base + start + at, source + at, length))
 
 
 class CopyFailed(Exception):
@@ -111,7 +111,8 @@ class CopyQueue:
         """Copy until nothing is left to start. After an error, no thread starts another copy."""
         try:
             while (copy := self._next()) is not None:
-                copy()
+                function, arguments = copy
+                function(*arguments)
         except BaseException as error:
             self.fail(error)
             raise
