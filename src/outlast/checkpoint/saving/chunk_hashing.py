@@ -16,7 +16,7 @@ from outlast.checkpoint.format.layout import BLOCK_BYTES, CHUNK_BYTES, Span, rou
 from outlast.checkpoint.saving.staging import StagingBuffer
 from outlast.checkpoint.threads import ensure_room_for_thread, lower_priority
 
-# One of so many chunks that are expected to be new is hashed first, to see whether that is true.
+# Of the chunks that are expected to be new, one in 16 is hashed first, to see whether it is.
 _GUESSES_PER_CHECK = 16
 
 Batch: TypeAlias = list[Span]

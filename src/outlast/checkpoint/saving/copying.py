@@ -125,7 +125,7 @@ class CopyQueue:
             self._reached.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Start no other copy, and let whoever follows give up."""
+        """Start no other copy, and let the thread that follows give up."""
         with self._lock:
             self._copies.clear()
             self._error = self._error or error
