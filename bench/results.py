@@ -17,6 +17,7 @@ TOPICS = {
     "exec": Topic(5),
     "checkpoint": Topic(60, {"rounds": 1, "size_mib": 64}),
     "restore": Topic(60, {"rounds": 1, "size_mib": 64, "sizes_mib": (128,)}),
+    "scale": Topic(60, {"only": ("many small",)}),
     "objects": Topic(90, {"rounds": 1, "size_mib": 64}),
     "housekeeping": Topic(30, {"rounds": 1}),
     "ranks": Topic(60, {"rounds": 1, "size_mib": 16, "notices": 3}),

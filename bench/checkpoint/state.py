@@ -30,6 +30,11 @@ def adapters_with_adam(mib: int) -> Tensors:
     }
 
 
+def equal_tensors(count: int, elements: int) -> Tensors:
+    """Many tensors of one size."""
+    return {f"model.{number}": torch.empty(elements).uniform_() for number in range(count)}
+
+
 def mutate(tensors: Tensors) -> None:
     """Change every element in place, as an optimizer does."""
     with torch.no_grad():

@@ -18,6 +18,7 @@ from bench.checkpoint.peers import PEERS, TorchSave
 from bench.checkpoint.state import (
     Tensors,
     adapters_with_adam,
+    equal_tensors,
     mutate,
     size_of,
     transformer_with_adam,
@@ -40,9 +41,32 @@ CHANGING_MIB = 20
 
 
 def save_and_restore(system: type[System], folder: Path, mib: int) -> dict[str, Any]:
-    tensors = transformer_with_adam(mib)
+    one, seen, last = _saved(system, folder, transformer_with_adam(mib))
+    names = dict(one.tensors)
+    expected = one.snapshot()
+    one.save(last + 1)
+    one.mutate(names)  # at once: what is written must be the state as it was at the save
+    one.wait_durable()
+    one.prune()
+    ways = {"": one.restore}
+    if isinstance(one, TorchSave):
+        ways["_mmap"] = one.restore_mapped
+    if isinstance(one, Ours):
+        ways["_uncompared"] = one.restore_uncompared
+    for suffix, restore in ways.items():
+        caches.drop_caches(folder)
+        seen[f"restore_cold{suffix}"] = _restored(one, restore, expected)
+        caches.fill_cache(folder)
+        seen[f"restore_warm{suffix}"] = _restored(one, restore, expected)
+    one.close()
+    return seen
+
+
+def _saved(
+    system: type[System], folder: Path, tensors: Tensors
+) -> tuple[System, dict[str, Any], int]:
+    """Save a few times: the system, what was measured, and the last step."""
     names = dict(tensors)
-    size = size_of(tensors)
     train_seconds = _steps()
     resident = caches.reset_peak()
     started = time.perf_counter()
@@ -67,22 +91,35 @@ def save_and_restore(system: type[System], folder: Path, mib: int) -> dict[str, 
             seen["stall"].append(stall)
             seen["durable"].append(durable)
         one.prune()
-    seen["memory"] = max(0, caches.peak() - resident) / size
-    expected = one.snapshot()
-    one.save(last + 1)
-    one.mutate(names)  # at once: what is written must be the state as it was at the save
-    one.wait_durable()
-    one.prune()
-    ways = {"": one.restore}
-    if isinstance(one, TorchSave):
-        ways["_mmap"] = one.restore_mapped
-    if isinstance(one, Ours):
-        ways["_uncompared"] = one.restore_uncompared
-    for suffix, restore in ways.items():
-        caches.drop_caches(folder)
-        seen[f"restore_cold{suffix}"] = _restored(one, restore, expected)
-        caches.fill_cache(folder)
-        seen[f"restore_warm{suffix}"] = _restored(one, restore, expected)
+    seen["memory"] = max(0, caches.peak() - resident) / size_of(tensors)
+    return one, seen, last
+
+
+def large(system: type[System], folder: Path, mib: int) -> dict[str, Any]:
+    """Saves and restores of a state that fits into the machine only twice."""
+    return _scaled(system, folder, transformer_with_adam(mib))
+
+
+def many_small(system: type[System], folder: Path, count: int) -> dict[str, Any]:
+    """So many tensors of 1 KiB."""
+    return _scaled(system, folder, equal_tensors(count, 2**8))
+
+
+def many_large(system: type[System], folder: Path, count: int) -> dict[str, Any]:
+    """So many tensors of 8 MiB."""
+    return _scaled(system, folder, equal_tensors(count, 2**21))
+
+
+def _scaled(system: type[System], folder: Path, tensors: Tensors) -> dict[str, Any]:
+    one, seen, _ = _saved(system, folder, tensors)
+    expected = _hashes(tensors)
+    for _ in range(RESTORES):
+        for kind, prepare in (("cold", caches.drop_caches), ("warm", caches.fill_cache)):
+            prepare(folder)
+            one.poison()
+            seen.setdefault(f"restore_{kind}", []).append(one.restore())
+            if _hashes(tensors) != expected:
+                raise AssertionError("restored other bits than were saved")
     one.close()
     return seen
 
@@ -223,6 +260,9 @@ def limit(folder: Path, mib: int) -> dict[str, Any]:
 PHASES = {
     "save": save_and_restore,
     "restore": restore,
+    "large": large,
+    "many small": many_small,
+    "many large": many_large,
     "lora": lora,
     "training": training,
     "tick": tick,

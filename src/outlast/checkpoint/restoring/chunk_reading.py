@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from outlast._base.huge_pages import aligned_memory
 from outlast.checkpoint.errors import CheckpointCorrupt
 from outlast.checkpoint.format.layout import BLOCK_BYTES, round_up
 from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk, Copy
@@ -207,7 +208,6 @@ class _ThreadBuffers:
 
     def _memory(self) -> Bytes:
         if not hasattr(self._own, "memory"):
-            # Mapped, because direct I/O wants memory that starts on a page.
-            self._own.memory = np.frombuffer(mmap.mmap(-1, self._size), np.uint8)
+            self._own.memory = np.frombuffer(aligned_memory(self._size), np.uint8)
         memory: Bytes = self._own.memory
         return memory

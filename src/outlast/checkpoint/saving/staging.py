@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from outlast._base.huge_pages import private_memory
 from outlast._base.logs import get_logger
 from outlast.checkpoint.format.layout import Layout, Span, waves
 from outlast.checkpoint.saving.copying import CopyQueue, PieceSize, copies_of
@@ -134,7 +135,9 @@ class StagingBuffer:
         self._memory: mmap.mmap | None = None
         self._bytes: Bytes = np.empty(0, np.uint8)
         self._is_fresh = True
+        self._copies: CopyQueue | None = None
         self._piece_size = PieceSize()
+        self._prepared = (0, 0)
         self._helpers = threads - 1
         self._pool = ThreadPoolExecutor(max(1, self._helpers), "outlast-stage")
 
@@ -159,14 +162,11 @@ class StagingBuffer:
         self._memory = None
         size_bytes += room_bytes
         try:
-            # Shared memory, which is the default here, gets no huge pages.
-            self._memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._memory = private_memory(size_bytes)
         except OSError as error:
             if not is_lack_of_memory(error):
                 raise
             raise MemoryError(f"{size_bytes} bytes for a copy could not be allocated") from error
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            self._memory.madvise(mmap.MADV_HUGEPAGE)
         self._bytes = np.frombuffer(self._memory, np.uint8)
         for start in range(0, size_bytes, _PIECE_BYTES):
             if stop():
@@ -178,26 +178,52 @@ class StagingBuffer:
 
         When it returns or raises, no copy is in progress: the loop may change the leaves again.
         """
+        self.copy(self.prepare(leaves, size_bytes))
+
+    def prepare(self, leaves: Sequence[tuple[Leaf, Span]], size_bytes: int) -> CopyQueue:
+        """What copies each leaf to its place in memory of this size, for `copy`."""
         # Several threads that copy touch the memory faster than one that does nothing else.
         self.reserve(size_bytes, stop=lambda: True)
-        started, piece_bytes = time.monotonic(), self._piece_size.choose()
-        queue = CopyQueue(copies_of(leaves, self._bytes, piece_bytes))
+        piece_bytes = self._piece_size.choose()
+        self._copies = CopyQueue(copies_of(leaves, self._bytes, piece_bytes))
+        self._prepared = (piece_bytes, size_bytes)
+        return self._copies
+
+    def copy(self, queue: CopyQueue) -> None:
+        """Copy what was prepared.
+
+        When it returns or raises, no copy is in progress: the loop may change the leaves again.
+        """
+        started = time.monotonic()
         helpers: list[Future[None]] = []
-        # Without memory for a thread, this one copies all of it. A helper that was queued all the
-        # same finds nothing left to do.
-        with contextlib.suppress(RuntimeError, MemoryError):
-            for _ in range(min(self._helpers, len(queue) - 1)):
-                ensure_room_for_thread()
-                helpers.append(self._pool.submit(queue.work))
         try:
-            queue.work()
-        finally:
-            wait(helpers)
-        for helper in helpers:
-            helper.result()
+            # Without memory for a thread, this one copies all of it. A helper that was queued all
+            # the same finds nothing left to do.
+            with contextlib.suppress(RuntimeError, MemoryError):
+                for _ in range(min(self._helpers, len(queue) - 1)):
+                    ensure_room_for_thread()
+                    helpers.append(self._pool.submit(queue.work))
+            try:
+                queue.work()
+            finally:
+                wait(helpers)
+            for helper in helpers:
+                helper.result()
+            queue.end()
+        except BaseException as error:
+            queue.fail(error)
+            raise
         if not self._is_fresh:
-            self._piece_size.note(piece_bytes, size_bytes, time.monotonic() - started)
+            self._piece_size.note(*self._prepared, time.monotonic() - started)
         self._is_fresh = False
+
+    def wait_for(self, span: Span) -> None:
+        """Wait until a span is copied, if that is still in progress in another thread.
+
+        Raises `CopyFailed` if it never will be.
+        """
+        if self._copies is not None and self._copies.ended_at is None:
+            self._copies.wait_for(span.end)
 
     def view(self, span: Span) -> memoryview:
         """The bytes of a span. They change with the next `fill`."""

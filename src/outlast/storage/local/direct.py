@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from outlast._base.huge_pages import aligned_memory
 from outlast.storage.limits import Countdown
 from outlast.storage.protocol import total_bytes
 
@@ -110,7 +111,7 @@ def _read_bounced(fd: int, buffer: memoryview, start: int, countdown: Countdown)
         return 0
     if not hasattr(_own, "bounce"):
         # Kept for the next piece: making memory takes as long as reading into it.
-        _own.bounce = _aligned_memory()
+        _own.bounce = aligned_memory(_BOUNCE_BYTES)
     bounce: memoryview = _own.bounce
     done = 0
     while done < len(buffer):
@@ -142,7 +143,7 @@ class _DirectWriter:
     def __init__(self, fd: int, countdown: Countdown) -> None:
         self._fd = fd
         self._countdown = countdown
-        self._bounce = _aligned_memory()
+        self._bounce = aligned_memory(_BOUNCE_BYTES)
         self._filled = 0
 
     def write(self, source: memoryview) -> None:
@@ -185,11 +186,6 @@ class _DirectWriter:
                     return done
                 raise
         return done
-
-
-def _aligned_memory() -> memoryview:
-    # A mapping starts on a page, which bytes and bytearrays do not.
-    return memoryview(mmap.mmap(-1, _BOUNCE_BYTES))
 
 
 def _go_direct(fd: int) -> bool:
