@@ -9,7 +9,6 @@ import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any, TypeAlias
 
 from outlast.checkpoint.errors import UnsupportedState
@@ -18,7 +17,8 @@ from outlast.checkpoint.ranks import RankGroup
 from outlast.checkpoint.state.library import Bytes
 from outlast.checkpoint.state.tree import Leaf
 
-Copy: TypeAlias = Callable[[], object]
+Copy: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
+"""A function and its arguments."""
 
 # The C library copies up to the size of a cache of the second level through the caches, and larger
 # pieces around them. Which is faster, by up to a fifth, depends on the machine and its neighbors.
@@ -71,11 +71,14 @@ def copies_of(
         if not place.length:
             continue
         if (source := _source(leaf)) is None:
-            yield partial(_copy_by_library, leaf, target[place.start : place.end])
+            yield _copy_by_library, (leaf, target[place.start : place.end])
             continue
-        for at in range(0, place.length, piece_bytes):
-            length = min(piece_bytes, place.length - at)
-            yield partial(ctypes.memmove, base + place.start + at, source + at, length)
+        start, length = base + place.start, place.length
+        if length <= piece_bytes:
+            yield ctypes.memmove, (start, source, length)
+            continue
+        for at in range(0, length, piece_bytes):
+            yield ctypes.memmove, (start + at, source + at, min(piece_bytes, length - at))
 
 
 class CopyQueue:
@@ -91,7 +94,8 @@ class CopyQueue:
         """Copy until nothing is left to start. After an error, no thread starts another copy."""
         try:
             while (copy := self._next()) is not None:
-                copy()
+                function, arguments = copy
+                function(*arguments)
         except BaseException:
             self._copies.clear()
             raise

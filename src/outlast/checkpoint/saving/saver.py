@@ -25,6 +25,7 @@ from outlast.checkpoint.saving.memory import is_lack_of_memory
 from outlast.checkpoint.saving.packing import PackWriter
 from outlast.checkpoint.saving.staging import StagingArea, no_garbage_collection
 from outlast.checkpoint.saving.writing import SaveLimits, StagedState, StateWriter
+from outlast.checkpoint.state.blocks import CaptureMemory
 from outlast.checkpoint.state.division import DividedTree, Division
 from outlast.checkpoint.state.tree import Tree, capture
 from outlast.checkpoint.threads import BackgroundThread, start_thread
@@ -86,6 +87,7 @@ class Saver:
         self._after_commit = after_commit
         self._after_failure = after_failure
         self._after_giving_up = after_giving_up
+        self._memory = CaptureMemory()
         self._layout = lay_out(())
         self._limits = SaveLimits()
         self._staging = StagingArea(memory_bytes_max, threads=copying_threads(group))
@@ -237,7 +239,7 @@ class Saver:
 
     def _divided(self) -> DividedTree:
         """The state, or the part of it that this rank saves."""
-        tree = capture(self._state, may_pickle=self._may_pickle)
+        tree = capture(self._state, may_pickle=self._may_pickle, memory=self._memory)
         if self._division is None:
             return DividedTree(tree=tree, equal=list, layout="")
         return self._division.divide(tree, self._state)
