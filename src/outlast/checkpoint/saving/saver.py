@@ -190,7 +190,8 @@ class Saver:
                     f"Cannot save step {step}: step {self.committed_step} is already saved."
                 )
             started = time.monotonic()
-            staged = self._stage(step, started)
+            with no_garbage_collection():
+                staged = self._stage(step, started)
         except BaseException as error:
             self._fail_group(error)
             raise
@@ -261,8 +262,7 @@ class Saver:
 
     def _stage(self, step: int, started: float) -> StagedState:
         """Copy the state, if it fits into memory."""
-        with no_garbage_collection():
-            divided = self._divided()
+        divided = self._divided()
         if self._group_committer is not None:
             self._group_committer.describe(divided)
         tree = divided.tree

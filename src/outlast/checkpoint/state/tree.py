@@ -5,7 +5,6 @@ Pure: reads the state, copies no array.
 
 import base64
 import pickle
-import sys
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from outlast.checkpoint.state.arrays import library_of
 from outlast.checkpoint.state.blocks import CapturedBlock, CaptureMemory, TensorBlock, block_of
 from outlast.checkpoint.state.extents import overlapping
 from outlast.checkpoint.state.library import Library
+from outlast.checkpoint.state.modules import frozen_parameters, is_module
 from outlast.checkpoint.state.nodes import (
     SHARED_BITS,
     TreeNode,
@@ -248,7 +248,7 @@ class _Capture:
             return {"m" if is_pytree_too else "o": node}
         node = self.node(state, path, depth + 1)
         traits, inner = opened(node)
-        frozen = _frozen(thing)
+        frozen = frozen_parameters(thing)
         if frozen and kind_of(inner) == "d":
             node = {"y": [traits | {"frozen": frozen}, inner]}
         return {"m": node}
@@ -423,31 +423,6 @@ def _pickled(thing: object, path: str) -> str:
         return base64.b64encode(pickle.dumps(thing)).decode()
     except Exception as error:  # a pickle calls code of the object's own, which may raise anything
         raise unsupported(path, f"an object that cannot be pickled either ({error})") from error
-
-
-def is_module(thing: object) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.nn.Module)
-
-
-def _frozen(module: Any) -> list[str]:
-    """The parameters of a module that do not require a gradient."""
-    if type(module).named_parameters is sys.modules["torch"].nn.Module.named_parameters:
-        # Naming all of them takes several times as long.
-        if not _has_frozen(module, set()):
-            return []
-    return [name for name, one in module.named_parameters() if not one.requires_grad]
-
-
-def _has_frozen(module: Any, seen: set[int]) -> bool:
-    if id(module) in seen:
-        return False
-    seen.add(id(module))
-    for one in module._parameters.values():  # noqa: SLF001 - as in its own functions
-        if one is not None and not one.requires_grad:
-            return True
-    parts = module._modules.values()  # noqa: SLF001
-    return any(part is not None and _has_frozen(part, seen) for part in parts)
 
 
 def _is_container(thing: object) -> bool:
