@@ -14,7 +14,8 @@ from outlast.checkpoint.errors import UnsupportedState
 from outlast.checkpoint.format.layout import lay_out
 from outlast.checkpoint.saving.copying import copying_threads
 from outlast.checkpoint.saving.staging import StagingBuffer
-from outlast.checkpoint.state import arrays, replicas, torch_arrays
+from outlast.checkpoint.state import arrays, blocks, replicas, torch_arrays
+from outlast.checkpoint.state.blocks import CaptureMemory
 from outlast.checkpoint.state.division import DividedTree, Division
 from outlast.checkpoint.state.replicas import identity_of
 from outlast.checkpoint.state.tree import capture
@@ -266,11 +267,15 @@ def complete(state: Any) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_division_that_remembers_is_the_same_as_one_that_does_not(seed: int) -> None:
+def test_a_division_that_remembers_is_the_same_as_one_that_does_not(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_ARRAYS_MIN", 1)
     chance = random.Random(seed)
     torch.manual_seed(seed)
     state = fresh_state()
     divisions = [Division(rank, SIZE) for rank in range(SIZE)]
+    memories = [CaptureMemory() for _ in range(SIZE)]
     buffer = StagingBuffer(threads=3)
     changes = CHANGES * 2
     chance.shuffle(changes)
@@ -280,7 +285,7 @@ def test_a_division_that_remembers_is_the_same_as_one_that_does_not(seed: int) -
         expected = complete(state)
         parts: list[dict[str, bytes]] = []
         for rank, division in enumerate(divisions):
-            divided = division.divide(capture(state), state)
+            divided = division.divide(capture(state, memory=memories[rank]), state)
             assert described(divided) == described(scratch(state, rank)), change.__name__
             parts.append(staged(divided, buffer))
         equal = {leaf.path for leaf in divided.equal()}

@@ -26,9 +26,9 @@ from outlast.checkpoint.position.sources import (
     torch_data,
 )
 from outlast.checkpoint.position.stand_in import StandIn
+from outlast.checkpoint.state.modules import is_module
 from outlast.checkpoint.state.randomness import as_value
 from outlast.checkpoint.state.traits import attributes_of
-from outlast.checkpoint.state.tree import is_module
 from outlast.checkpoint.state.values import value
 
 _OBJECTS_MAX = 20_000

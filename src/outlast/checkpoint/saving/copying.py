@@ -77,9 +77,13 @@ def copies_of(
         if (source := _source(leaf)) is None:
             yield start, (_copy_by_library, (leaf, target[start : place.end]))
             continue
-        for at in range(0, place.length, piece_bytes):
-            length = min(piece_bytes, place.length - at)
-            yield start + at, (ctypes.memmove, (base + start + at, source + at, length))
+        length = place.length
+        if length <= piece_bytes:
+            yield start, (ctypes.memmove, (base + start, source, length))
+            continue
+        for at in range(0, length, piece_bytes):
+            size = min(piece_bytes, length - at)
+            yield start + at, (ctypes.memmove, (base + start + at, source + at, size))
 
 
 class CopyFailed(Exception):

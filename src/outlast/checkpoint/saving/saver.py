@@ -25,6 +25,7 @@ from outlast.checkpoint.saving.memory import is_lack_of_memory
 from outlast.checkpoint.saving.packing import PackWriter
 from outlast.checkpoint.saving.staging import StagingArea, no_garbage_collection
 from outlast.checkpoint.saving.writing import SaveLimits, StagedState, StateWriter
+from outlast.checkpoint.state.blocks import CaptureMemory
 from outlast.checkpoint.state.division import DividedTree, Division
 from outlast.checkpoint.state.tree import Tree, capture
 from outlast.checkpoint.threads import BackgroundThread, start_thread
@@ -89,6 +90,7 @@ class Saver:
         self._after_commit = after_commit
         self._after_failure = after_failure
         self._after_giving_up = after_giving_up
+        self._memory = CaptureMemory()
         self._layout = lay_out(())
         self._limits = SaveLimits()
         self._staging = StagingArea(memory_bytes_max, threads=copying_threads(group))
@@ -184,27 +186,18 @@ class Saver:
         # Only now, because the previous save was still in progress.
         if self._group_committer is not None:
             self._group_committer.begin()
-        try:
-            self._staging.stop_warming()
-            if step < self.committed_step:
-                raise ValueError(
-                    f"Cannot save step {step}: step {self.committed_step} is already saved."
-                )
-            started = time.monotonic()
-            staged = self._stage(step, started)
-        except BaseException as error:
-            self._fail_group(error)
-            raise
-        self.pending_step = step
-        self._settled.clear()
-        if staged.copies is not None:
-            self._copy_and_write(staged, staged.copies)
-            return staged.stall_seconds
+        with no_garbage_collection():
+            staged = self._staged(step)
+            self.pending_step = step
+            self._settled.clear()
+            if staged.copies is not None:
+                self._copy_and_write(staged, staged.copies)
+                return staged.stall_seconds
         try:
             self._save_staged(staged)
         finally:
             self._settle()
-        return time.monotonic() - started
+        return time.monotonic() - staged.started
 
     def skip(self, error: BaseException) -> None:
         """Do not take part in a save of the group, because of the error of the previous one."""
@@ -240,7 +233,7 @@ class Saver:
 
     def _divided(self) -> DividedTree:
         """The state, or the part of it that this rank saves."""
-        tree = capture(self._state, may_pickle=self._may_pickle)
+        tree = capture(self._state, may_pickle=self._may_pickle, memory=self._memory)
         if self._division is None:
             return DividedTree(tree=tree, equal=list, layout="")
         return self._division.divide(tree, self._state)
@@ -260,10 +253,23 @@ class Saver:
             self._layout = lay_out(sizes)
         return self._layout
 
-    def _stage(self, step: int, started: float) -> StagedState:
+    def _staged(self, step: int) -> StagedState:
+        """The state, ready to be copied. If that fails, the other ranks do not wait for it."""
+        try:
+            self._staging.stop_warming()
+            if step < self.committed_step:
+                raise ValueError(
+                    f"Cannot save step {step}: step {self.committed_step} is already saved."
+                )
+            return self._stage(step)
+        except BaseException as error:
+            self._fail_group(error)
+            raise
+
+    def _stage(self, step: int) -> StagedState:
         """Get ready to copy the state, if it fits into memory."""
-        with no_garbage_collection():
-            divided = self._divided()
+        started = time.monotonic()
+        divided = self._divided()
         if self._group_committer is not None:
             self._group_committer.describe(divided)
         tree = divided.tree

@@ -239,7 +239,7 @@ class StagingBuffer:
 def no_garbage_collection() -> Iterator[None]:
     """Inside, what is created makes Python look for garbage only once, at the end.
 
-    A capture creates thousands of objects that are not garbage, while the loop waits.
+    A save creates thousands of objects that are not garbage, while the loop waits.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from operator import itemgetter
+from itertools import chain, compress, count
+from operator import itemgetter, ne, not_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from outlast.checkpoint.state.replicas import (
     identity_of,
 )
 from outlast.checkpoint.state.shards import Shard
-from outlast.checkpoint.state.tree import Leaf, Tree
+from outlast.checkpoint.state.tree import Leaf, Tree, make_leaf
 
 log = get_logger(__name__)
 
@@ -79,8 +80,11 @@ def _fact(leaf: Leaf, role: _Role) -> _Fact:
     return _Fact(leaf.path, leaf.dtype, leaf.shape, leaf.nbytes, role)
 
 
-# What of a leaf decides, with its role, which part of it is saved: the fields up to `nbytes`.
-_HEAD = itemgetter(slice(Leaf._fields.index("nbytes") + 1))
+# What of a leaf decides, with its role, what is saved of it and how that is described.
+_HEAD = itemgetter(
+    *(at for at, name in enumerate(Leaf._fields) if name not in ("array", "identity"))
+)
+_ARRAY, _IDENTITY = map(Leaf._fields.index, ("array", "identity"))
 # And what its role follows from, with the arrays that are equal: whose memory it is.
 _ROLE_FACTS = itemgetter(
     *map(Leaf._fields.index, ("nbytes", "identity", "shard", "is_copy", "is_replicated"))
@@ -113,6 +117,7 @@ class Division:
         self._role_facts: list[Any] = []
         self._heads: list[Any] = []
         self._roles: list[_Role] = []
+        self._parts: list[tuple[Any, ...]] | None = None
         self._cuts: list[_Cut | None] = []
         self._layout = _layout([])
 
@@ -141,7 +146,7 @@ class Division:
             self._cuts = self._cut(facts)
             self._layout = _layout([fact for fact in facts if fact.role is _Role.EQUAL])
             self._heads, self._roles = heads, roles
-        leaves = tuple(map(_part, tree.leaves, roles, self._cuts))
+        leaves = self._parts_of(tree.leaves, is_new=is_new)
         if is_new:
             self._warn_of_large(leaves)
         return DividedTree(
@@ -151,6 +156,20 @@ class Division:
             ],
             layout=self._layout,
         )
+
+    def _parts_of(self, leaves: Sequence[Leaf], *, is_new: bool) -> tuple[Leaf, ...]:
+        """What this rank saves of each array."""
+        if not is_new and self._parts is not None:
+            # Field by field, without any work in Python.
+            fields: list[Any] = list(self._parts)
+            for number in (_ARRAY, _IDENTITY):
+                fields[number] = map(itemgetter(number), leaves)
+            return tuple(map(make_leaf, zip(*fields, strict=True)))
+        parts = tuple(map(_part, leaves, self._roles, self._cuts))
+        self._parts = None
+        if all(part.array is leaf.array for part, leaf in zip(parts, leaves, strict=True)):
+            self._parts = list(zip(*(part._replace(array=None) for part in parts), strict=True))
+        return parts
 
     def _roles_of(self, tree: Tree, state: object) -> list[_Role]:
         facts = list(map(_ROLE_FACTS, tree.leaves))
@@ -166,15 +185,13 @@ class Division:
         """Whether every array has the same role, as long as the evidence is the same."""
         if len(facts) != len(self._role_facts):
             return False
-        changed = (
-            number
-            for number, (now, before) in enumerate(zip(facts, self._role_facts, strict=True))
-            # An array without bytes is named by its object, and another can have that name later.
-            if now != before or not now[0]
-        )
+        changed = compress(count(), map(ne, facts, self._role_facts))
+        # An array without bytes is named by its object, and another can have that name later.
+        empty = compress(count(), map(not_, map(itemgetter(0), facts)))
         # States of random generators, for example, are in new memory each time.
         return all(
-            self._roles[number] is _Role.OWN and self._is_own(leaves[number]) for number in changed
+            self._roles[number] is _Role.OWN and self._is_own(leaves[number])
+            for number in chain(changed, empty)
         )
 
     def _is_own(self, leaf: Leaf) -> bool:
@@ -284,7 +301,7 @@ def _cut_out(leaf: Leaf, cut: _Cut) -> Leaf:
         path, library, dtype, _, _, is_writable, array, _, is_copy, shape, name, is_equal, _ = leaf
         shard, part_shape, nbytes, skipped = cut
         facts = (path, library, dtype, part_shape, nbytes, is_writable, array, shard)
-        return tuple.__new__(Leaf, (*facts, is_copy, shape, name, is_equal, skipped))
+        return make_leaf((*facts, is_copy, shape, name, is_equal, skipped))
     # An array of JAX has no address, so that its part has to be an array as well.
     part = _jax_part(leaf.array, cut) if cut.nbytes else None
     return leaf._replace(shape=cut.shape, nbytes=cut.nbytes, shard=cut.shard, array=part)

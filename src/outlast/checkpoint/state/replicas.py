@@ -10,6 +10,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from outlast.checkpoint.state.arrays import library_of
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 _named: dict[int, "weakref.ref[Any]"] = {}
 _PLAIN = frozenset({type(None), bool, int, float, str})
+_DICTS = frozenset({dict})
 
 
 def replicated(thing: T) -> T:
@@ -191,7 +193,9 @@ def _collect(thing: object, found: list[Any], depth: int) -> None:
         return
     if type(thing) in (list, tuple) and _PLAIN.issuperset(map(type, thing)):  # type: ignore[call-overload]  # one of the two
         return
-    if library_of(thing) is not None:
+    if (arrays := _kept_arrays(thing)) is not None:
+        found += arrays
+    elif library_of(thing) is not None:
         found.append(thing)
     elif isinstance(thing, Mapping):
         for item in thing.values():
@@ -201,6 +205,14 @@ def _collect(thing: object, found: list[Any], depth: int) -> None:
             _collect(item, found, depth + 1)
     elif thing is not None and not isinstance(thing, str | int | float):
         found.append(thing)
+
+
+def _kept_arrays(thing: object) -> list[Any] | None:
+    """What an optimizer keeps of its parameters, a dict for each, if all of it are arrays."""
+    if type(thing) is not list or not _DICTS.issuperset(map(type, thing)):
+        return None
+    found = list(chain.from_iterable(part.values() for part in thing))
+    return None if None in _libraries_of(found).values() else found
 
 
 def _arrays_of_module(module: Any) -> list[Any]:
@@ -226,16 +238,20 @@ def _collect_module(module: Any, found: list[Any], seen: set[int]) -> None:
             _collect_module(part, found, seen)
 
 
-def _addresses_of(arrays: Iterable[Any]) -> tuple[list[int], bool]:
+def _addresses_of(arrays: Sequence[Any]) -> tuple[list[int], bool]:
     """Where the memory of tensors begins, and whether all arrays are tensors with memory."""
-    found = []
-    for array in arrays:
-        library = library_of(array)
-        if isinstance(library, TorchLibrary):
-            found.append(array.data_ptr())
-        elif not isinstance(library, DTensorLibrary):
-            return [], False
+    libraries = _libraries_of(arrays)
+    if not all(isinstance(one, TorchLibrary | DTensorLibrary) for one in libraries.values()):
+        return [], False
+    plain = {kind for kind, library in libraries.items() if isinstance(library, TorchLibrary)}
+    found = [array.data_ptr() for array in arrays if type(array) in plain]
     return found, 0 not in found
+
+
+def _libraries_of(things: Sequence[Any]) -> dict[type, Library | None]:
+    """The library of each class. Asked once for each, because there are thousands of things."""
+    samples = dict(zip(map(type, things), things, strict=True))
+    return {kind: library_of(sample) for kind, sample in samples.items()}
 
 
 def _arrays_in(thing: Any) -> list[Any]:

@@ -35,15 +35,8 @@ class TorchLibrary:
         """
         if type(array) not in self._plain or array.layout is not self._strided or not array.is_cpu:
             return self._describe(array)
+        (facts,) = facts_of([array])
         start = array.data_ptr()
-        facts = (
-            type(array),
-            array.dtype,
-            array.shape,
-            array.stride(),
-            array.requires_grad,
-            array.is_leaf,
-        )
         known = self._known.get(start)
         if known is not None and known[0] == facts:
             return known[1]
@@ -132,9 +125,8 @@ class TorchLibrary:
         return sys.modules["torch"]
 
     @functools.cached_property
-    def _plain(self) -> tuple[type, ...]:
-        """The classes whose memory is their value."""
-        return self._torch.Tensor, self._torch.nn.Parameter
+    def _plain(self) -> frozenset[type]:
+        return plain_classes()
 
     @functools.cached_property
     def _strided(self) -> Any:
@@ -203,6 +195,33 @@ class DTensorLibrary:
 
     def empty(self, dtype: str, shape: tuple[int, ...], traits: Mapping[str, Any]) -> Any:
         return self._local.empty(dtype, shape, traits)
+
+
+@functools.cache
+def plain_classes() -> frozenset[type]:
+    """The classes of tensors whose memory is their value. torch is loaded."""
+    torch = sys.modules["torch"]
+    return frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+def facts_of(tensors: Sequence[Any]) -> list[tuple[object, ...]]:
+    """Everything that the description of each of these plain tensors follows from.
+
+    Raises `RuntimeError` if one has no memory that could be named, such as a sparse one.
+    """
+    return [
+        (
+            type(tensor),
+            tensor.is_cpu,
+            tensor.data_ptr(),
+            tensor.dtype,
+            tensor.shape,
+            tensor.stride(),
+            tensor.requires_grad,
+            tensor.is_leaf,
+        )
+        for tensor in tensors
+    ]
 
 
 class _TorchForm(NamedTuple):

@@ -5,15 +5,19 @@ Pure: reads the state, copies no array.
 
 import base64
 import pickle
-import sys
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from outlast.checkpoint.errors import UnsupportedState
 from outlast.checkpoint.state.adapters import StateSource, adapted, has_fixed_keys
 from outlast.checkpoint.state.arrays import library_of
+from outlast.checkpoint.state.blocks import CapturedBlock, CaptureMemory, TensorBlock, block_of
+from outlast.checkpoint.state.extents import overlapping
 from outlast.checkpoint.state.library import Library
+from outlast.checkpoint.state.modules import frozen_parameters, is_module
 from outlast.checkpoint.state.nodes import (
     SHARED_BITS,
     TreeNode,
@@ -69,6 +73,11 @@ class Leaf(NamedTuple):
     skipped: int = 0
 
 
+_ARRAY_FIELD = Leaf._fields.index("array")
+# As `_make` does it, but without its check, for each of thousands.
+make_leaf: partial[Leaf] = partial(tuple.__new__, Leaf)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tree:
     """A state, taken apart. Tied arrays are one leaf."""
@@ -83,11 +92,20 @@ class Tree:
         return replace(self, leaves=tuple(leaf._replace(array=None) for leaf in self.leaves))
 
 
-def capture(state: object, *, may_pickle: Collection[str] = ()) -> Tree:
-    """Take a state apart. Raises `UnsupportedState` with the path of what cannot be written."""
-    capturing = _Capture(may_pickle)
+def capture(
+    state: object, *, may_pickle: Collection[str] = (), memory: CaptureMemory | None = None
+) -> Tree:
+    """Take a state apart. Raises `UnsupportedState` with the path of what cannot be written.
+
+    With a `memory`, what is as it was in the last capture with it takes less time.
+    """
+    # What is pickled is found by its path, everywhere.
+    capturing = _Capture(may_pickle, None if may_pickle else memory)
     root = capturing.node(state, "")
-    capturing.mark_memory()
+    if not capturing.finish():
+        capturing = _Capture(may_pickle)
+        root = capturing.node(state, "")
+        capturing.finish()
     return Tree(
         root=root,
         leaves=tuple(capturing.leaves),
@@ -133,9 +151,12 @@ def is_model(thing: object, source: StateSource) -> bool:
 
 
 class _Capture:
-    def __init__(self, may_pickle: Collection[str]) -> None:
+    def __init__(self, may_pickle: Collection[str], memory: CaptureMemory | None = None) -> None:
         self.leaves: list[Leaf] = []
         self._may_pickle = may_pickle
+        self._memory = memory
+        self._blocks: dict[str, CapturedBlock] = {}
+        self._has_reused = False
         self._index: dict[object, int] = {}
         # The node of each leaf, and the others of those that are tied.
         self._nodes: list[dict[str, Any]] = []
@@ -227,7 +248,7 @@ class _Capture:
             return {"m" if is_pytree_too else "o": node}
         node = self.node(state, path, depth + 1)
         traits, inner = opened(node)
-        frozen = _frozen(thing)
+        frozen = frozen_parameters(thing)
         if frozen and kind_of(inner) == "d":
             node = {"y": [traits | {"frozen": frozen}, inner]}
         return {"m": node}
@@ -244,15 +265,12 @@ class _Capture:
 
     def _container(self, thing: object, path: str, depth: int) -> TreeNode:
         if type(thing) is dict or isinstance(thing, Mapping):
-            start = f"{path}." if path else ""
-            return {
-                "d": [
-                    [key, self.node(item, start + key, depth + 1)]
-                    if type(key) is str
-                    else [self._key(key, path), self.node(item, path_of(path, key), depth + 1)]
-                    for key, item in thing.items()
-                ]
-            }
+            # Any other class may have items of its own making.
+            is_plain = type(thing) is dict or type(thing) is OrderedDict
+            block = block_of(thing) if is_plain and self._memory is not None else None
+            if block is None:
+                return self._mapping(thing, path, depth)
+            return self._reused(block, path, depth) or self._block(block, thing, path, depth)
         if isinstance(thing, set | frozenset):
             # Sorted, because the order of a set differs from one process to the next.
             items = sorted((self._key(item, path) for item in thing), key=repr)
@@ -267,6 +285,55 @@ class _Capture:
                 for number, item in enumerate(thing)
             ]
         return {"t" if isinstance(thing, tuple) else "l": items}
+
+    def _mapping(self, thing: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
+        start = f"{path}." if path else ""
+        return {
+            "d": [
+                [key, self.node(item, start + key, depth + 1)]
+                if type(key) is str
+                else [self._key(key, path), self.node(item, path_of(path, key), depth + 1)]
+                for key, item in thing.items()
+            ]
+        }
+
+    def _reused(self, block: TensorBlock, path: str, depth: int) -> TreeNode | None:
+        """What the last capture made of this block; None if that may not be the same now."""
+        assert self._memory is not None, "There are blocks only with a memory."
+        found = self._memory.blocks.get(path)
+        place = (depth, len(self.leaves), len(self._seen))
+        if found is None or path in self._blocks or not found.is_of(block, place):
+            return None
+        numbered = enumerate(block.parts, len(self._seen))
+        parts = dict(zip(map(id, block.parts), numbered, strict=True))
+        are_new = self._seen.keys().isdisjoint(parts) and (
+            self._index.keys().isdisjoint(found.index.keys())
+        )
+        if not are_new or len(parts) < len(block.parts):
+            return None
+        self._seen |= parts
+        self._index |= found.index
+        self._extents += found.extents
+        self.leaves += map(make_leaf, found.leaves_of(block, _ARRAY_FIELD))
+        self._blocks[path] = found
+        self._has_reused = True
+        return found.node
+
+    def _block(
+        self, block: TensorBlock, thing: Mapping[Any, Any], path: str, depth: int
+    ) -> TreeNode:
+        """Capture a block, and remember it if it has nothing in common with what came before."""
+        place = (depth, len(self.leaves), len(self._seen))
+        # There are no blocks in a block.
+        memory, self._memory = self._memory, None
+        node = self._mapping(thing, path, depth)
+        self._memory = memory
+        new, extents = self.leaves[place[1] :], self._extents[place[1] :]
+        is_apart = len(self._seen) == place[2] + len(block.parts) and len(new) == block.distinct
+        if is_apart and path not in self._blocks:
+            if (found := CapturedBlock.of(block, place, node, new, extents)) is not None:
+                self._blocks[path] = found
+        return node
 
     def _key(self, key: object, path: str) -> TreeNode:
         if type(key) is str:
@@ -297,13 +364,25 @@ class _Capture:
         dtype, shape, nbytes, identity, extent, _, shard, local_shape, is_copy, is_equal = info
         facts = (path, library, dtype, shape, nbytes, extent is not None, array, shard)
         rest = (is_copy, local_shape, identity, is_equal, 0)
-        # As `_make` does it, but without its check, for each of thousands.
-        self.leaves.append(tuple.__new__(Leaf, (*facts, *rest)))
+        self.leaves.append(make_leaf((*facts, *rest)))
         return node
 
-    def mark_memory(self) -> None:
+    def finish(self) -> bool:
+        """Mark the arrays that share memory; False if that is not possible in reused nodes."""
+        memory = self._memory
+        if memory is not None and memory.are_apart(self._blocks, self._extents):
+            return True
+        groups = list(overlapping(self._extents))
+        if memory is not None:
+            memory.keep({} if groups else self._blocks)
+        if groups and self._has_reused:
+            return False
+        self._mark_memory(groups)
+        return True
+
+    def _mark_memory(self, groups: Iterable[list[tuple[int, int, int]]]) -> None:
         """Note in their traits which arrays share one piece of memory, and where."""
-        for group in _overlapping(self._extents):
+        for group in groups:
             # The largest, because the others are views of it, as a rule.
             _, _, base = max((end - start, -index, index) for start, end, index in group)
             base_start = next(start for start, _, index in group if index == base)
@@ -319,26 +398,6 @@ class _Capture:
                 node["y"] = [traits | {"memory": memory}, inner]
             else:
                 node["y"] = [{"memory": memory}, {"a": node.pop("a")}]
-
-
-def _overlapping(
-    extents: Collection[tuple[str, int, int] | None],
-) -> Iterator[list[tuple[int, int, int]]]:
-    """The groups of arrays that share memory, as start, end and index of each."""
-    in_order = sorted(
-        (*extent, index) for index, extent in enumerate(extents) if extent is not None
-    )
-    group: list[tuple[int, int, int]] = []
-    group_end: tuple[str, int] = ("", 0)
-    for device, start, end, index in in_order:
-        if group and (device != group_end[0] or start >= group_end[1]):
-            if len(group) > 1:
-                yield group
-            group = []
-        group_end = (device, max(end, group_end[1]) if group else end)
-        group.append((start, end, index))
-    if len(group) > 1:
-        yield group
 
 
 def _attributes(thing: object, path: str) -> Traits:
@@ -364,31 +423,6 @@ def _pickled(thing: object, path: str) -> str:
         return base64.b64encode(pickle.dumps(thing)).decode()
     except Exception as error:  # a pickle calls code of the object's own, which may raise anything
         raise unsupported(path, f"an object that cannot be pickled either ({error})") from error
-
-
-def is_module(thing: object) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.nn.Module)
-
-
-def _frozen(module: Any) -> list[str]:
-    """The parameters of a module that do not require a gradient."""
-    if type(module).named_parameters is sys.modules["torch"].nn.Module.named_parameters:
-        # Naming all of them takes several times as long.
-        if not _has_frozen(module, set()):
-            return []
-    return [name for name, one in module.named_parameters() if not one.requires_grad]
-
-
-def _has_frozen(module: Any, seen: set[int]) -> bool:
-    if id(module) in seen:
-        return False
-    seen.add(id(module))
-    for one in module._parameters.values():  # noqa: SLF001 - as in its own functions
-        if one is not None and not one.requires_grad:
-            return True
-    parts = module._modules.values()  # noqa: SLF001
-    return any(part is not None and _has_frozen(part, seen) for part in parts)
 
 
 def _is_container(thing: object) -> bool:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from outlast.checkpoint.state.modules import is_module
 from outlast.checkpoint.state.randomness import as_value
-from outlast.checkpoint.state.tree import has_state_dict, is_module
+from outlast.checkpoint.state.tree import has_state_dict
 
 _KNOWN = frozenset(
     "args model model_wrapped optimizer lr_scheduler accelerator deepspeed state control "
