@@ -1,7 +1,7 @@
 """Memory for data on its way to or from a disk.
 
-A request to a disk can only cover a limited number of separate pieces of memory. In small pages that
-is often no more than 1 MiB, and some disks reach their speed only with larger requests: with huge
+A request to a disk covers a limited number of separate pieces of memory. In small pages that is
+often no more than 1 MiB, and some disks reach their speed only with larger requests: with huge
 pages, direct I/O was measured to be two to three times as fast.
 """
 

@@ -129,8 +129,10 @@ class CopyQueue:
             self._reached.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Start no other copy, and let the thread that follows give up."""
+        """Start no other copy, and let the thread that follows give up, unless all is copied."""
         with self._lock:
+            if self.ended_at is not None:
+                return
             self._copies.clear()
             self._error = self._error or error
             self._reached.notify_all()
