@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from outlast.checkpoint.errors import UnsupportedState
-from outlast.checkpoint.state import tree
 from outlast.checkpoint.state.blocks import CaptureMemory, block_of
 from outlast.checkpoint.state.extents import are_apart, overlapping
 from outlast.checkpoint.state.tree import Tree, capture
