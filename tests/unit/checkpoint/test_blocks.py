@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outlast.checkpoint.state import tree
+from outlast.checkpoint.errors import UnsupportedState
 from outlast.checkpoint.state.blocks import CaptureMemory, block_of
 from outlast.checkpoint.state.extents import are_apart, overlapping
 from outlast.checkpoint.state.tree import Tree, capture
@@ -260,7 +260,7 @@ def test_tensors_without_an_address_are_no_block(layout: str) -> None:
     found["t2"] = getattr(torch.ones(4, 6), f"to_{layout}")()
 
     assert block_of(found) is None
-    with pytest.raises(tree.UnsupportedState, match=r"model\.t2"):
+    with pytest.raises(UnsupportedState, match=r"model\.t2"):
         capture({"model": found}, memory=CaptureMemory())
 
 
