@@ -91,20 +91,21 @@ class Memory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._free: dict[int, list[memoryview]] = defaultdict(list)
+        self._free: dict[int, list[bytearray]] = defaultdict(list)
 
     def take(self, size: int) -> memoryview:
+        kept = -(-size // KEPT_BYTES_MIN) * KEPT_BYTES_MIN
         with self._lock:
-            free = self._free.get(size)
+            free = self._free.get(kept)
             if free:
-                return free.pop()
-        return memoryview(bytearray(size))
+                return memoryview(free.pop())[:size]
+        return memoryview(bytearray(size if size < KEPT_BYTES_MIN else kept))[:size]
 
     def give(self, pieces: tuple[memoryview, ...]) -> None:
         with self._lock:
             for piece in pieces:
-                if len(piece) >= KEPT_BYTES_MIN:
-                    self._free[len(piece)].append(piece)
+                if isinstance(piece.obj, bytearray) and len(piece.obj) >= KEPT_BYTES_MIN:
+                    self._free[len(piece.obj)].append(piece.obj)
 
 
 class Bucket:

@@ -300,7 +300,7 @@ class CheckpointSession:
         """
         with hurried():
             saver = self.saver
-            saver.hurry(lambda: final(remaining()))
+            saver.hurry(lambda: final(remaining(), needed_seconds=self._seconds_needed()))
             staged_step = saver.pending_step
             self._contain(saver.wait, remaining)
             choice = self._decide(

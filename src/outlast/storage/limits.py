@@ -42,16 +42,22 @@ SMALL_OBJECTS = Limits(
 """For results and ledger pages: their callers retry on their own."""
 
 _FINAL_SECONDS_MIN = 0.05
+# A client may get up to a third less time for a request than its limits say.
+_HALF_USED_MAX = 2 / 3
 
 
-def final(seconds_left: float) -> Limits:
-    """Limits for an operation that must end within `seconds_left`, successful or not."""
+def final(seconds_left: float, *, needed_seconds: float = 0.0) -> Limits:
+    """Limits for an operation that must end within `seconds_left`, successful or not.
+
+    `needed_seconds` is how long it takes on this store, as far as that is known.
+    """
     # An operation that starts too late times out at once, instead of raising ValueError.
     total = max(seconds_left, _FINAL_SECONDS_MIN)
+    # Half the time for one request leaves room for a second one, if that could still end in time.
+    half = max(5.0, total / 2)
     return Limits(
         connect_seconds_max=min(2.0, total),
-        # Half the time for one request leaves room for a second one, if there is enough time.
-        request_seconds_max=min(total, max(5.0, total / 2)),
+        request_seconds_max=min(total, half if needed_seconds <= _HALF_USED_MAX * half else total),
         attempts_max=3,
         total_seconds_max=total,
     )

@@ -14,6 +14,7 @@ from outlast.storage.local import direct as direct_module
 from outlast.storage.local.direct import read_all, write_all
 from outlast.storage.local.folders import file_system_type, is_remote_type
 from outlast.storage.local.sealed_files import SEAL_BYTES, seal, unpack
+from outlast.storage.objects.store import _rounded
 from outlast.storage.protocol import byte_views, folder_of, is_name, writable_view
 
 MOUNTS = """\
@@ -64,6 +65,23 @@ def test_final_limits_fit_into_the_time_that_is_left() -> None:
         assert limits.total_seconds_max == max(seconds_left, 0.05)
         assert limits.connect_seconds_max <= limits.total_seconds_max
         assert limits.request_seconds_max <= limits.total_seconds_max
+
+
+@pytest.mark.parametrize("seconds_left", [0.3, 7.0, 13.0, 25.0, 600.0])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9, 1.0])
+def test_a_request_of_a_final_save_may_take_as_long_as_the_save_does(
+    seconds_left: float, share: float
+) -> None:
+    limits = _rounded(final(seconds_left, needed_seconds=share * seconds_left))
+
+    assert limits.request_seconds_max >= share * seconds_left
+
+
+@pytest.mark.parametrize("seconds_left", [11.0, 13.0, 25.0, 600.0])
+def test_a_final_save_that_is_quick_can_try_a_request_twice(seconds_left: float) -> None:
+    limits = _rounded(final(seconds_left, needed_seconds=seconds_left / 10))
+
+    assert limits.request_seconds_max <= seconds_left / 2
 
 
 @pytest.mark.parametrize(

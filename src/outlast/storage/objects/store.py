@@ -411,14 +411,22 @@ async def _delete(client: Any, names: Sequence[str]) -> None:
 
 
 def _rounded(limits: Limits) -> Limits:
-    """Rounded down to powers of two, so that the limits near a deadline share a few clients."""
+    """Rounded, so that the limits near a deadline share a few clients."""
+    request_seconds = limits.request_seconds_max
+    if request_seconds < limits.total_seconds_max:
+        power = _power_of_two(request_seconds)
+        request_seconds = 1.5 * power if request_seconds >= 1.5 * power else power
+    else:
+        # A request that may take all the time is ended with the operation, not by the client.
+        request_seconds = 2 * _power_of_two(request_seconds)
     return Limits(
         connect_seconds_max=_power_of_two(limits.connect_seconds_max),
-        request_seconds_max=_power_of_two(limits.request_seconds_max),
+        request_seconds_max=request_seconds,
         attempts_max=limits.attempts_max,
         total_seconds_max=_power_of_two(limits.total_seconds_max),
     )
 
 
 def _power_of_two(seconds: float) -> float:
+    """The next lower one."""
     return float(2.0 ** math.floor(math.log2(seconds)))
