@@ -191,8 +191,10 @@ def test_why_a_run_waits_is_one_sentence(
         eventually(is_diagnosed, "the scheduler reports that no node matches")
         code, text = _called("watch", "tiny", "--once", *flags)
         _, table = _called("watch", "--all", "--once", "--namespace", namespace, *flags)
+        no_log = _called("logs", "tiny", *flags)
 
     assert code == 0
+    assert no_log[0] == 1 and "No Pod of 'tiny' has started yet" in no_log[1]
     assert "WAITING" in text.splitlines()[0]
     assert "pool" in text
     assert "which is a path inside the Pod" in " ".join(text.split())

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from outlast.cluster.connection.client import ClusterClient
 
 
+class NoLog(ClusterError):
+    """There is no log to print: no Pod has started, or it is gone."""
+
+    exit_code = 1
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class LogsFlags(ConnectionFlags):
@@ -83,7 +89,7 @@ def _chosen(
         return [_of_attempt(client, selection, target, pods, flags.attempt)]
     found = newest_pods(pods)
     if not found:
-        raise ClusterError(
+        raise NoLog(
             f"No Pod of {selection.name!r} has started yet, so there is no log.",
             hint=f"See why: outlast watch {selection.name}",
         )
@@ -124,7 +130,7 @@ def _of_attempt(
     pod = next((pod for pod in pods if pod.uid in uids), None)
     if pod is None:
         name = found[0].place.pod or "unknown"
-        raise ClusterError(
+        raise NoLog(
             f"The Pod of attempt {attempt} ({name}) is gone, and its log with it.",
             hint=f"Cloud Logging may have it: gcloud logging read resource.labels.pod_name={name}",
         )

@@ -20,7 +20,7 @@ _QUOTA_NAMES = {
 def check_google_cloud(subject: Subject) -> Iterator[CheckResult]:
     if subject.gke is None:
         yield unknown(
-            f"context {subject.cluster.context!r} is not one of GKE: mode, quota and bucket region"
+            f"mode, quota and bucket region: context {subject.cluster.context!r} is not one of GKE"
         )
         return
     for check in (_mode, _quota, _bucket):

@@ -58,8 +58,8 @@ def _result(template: PodTemplate, nodes: list[NodeFacts], gke: GkeCluster | Non
     selected = [node for node in nodes if node.is_open and demand.selects(node.labels)]
     if not selected:
         return _pool(title, demand, gke) or unknown(
-            f"{title}: none of {len(nodes)} nodes has the labels {_labels(demand)} now; whether "
-            "the autoscaler would add one is not visible here",
+            f"{title}: {_none_of(nodes)} the labels {_labels(demand)} now; whether the autoscaler "
+            "would add one is not visible here",
             "See the node pools: gcloud container node-pools list --cluster CLUSTER",
         )
     tolerated = [node for node in selected if demand.tolerates(node.taints)]
@@ -77,6 +77,10 @@ def _result(template: PodTemplate, nodes: list[NodeFacts], gke: GkeCluster | Non
             "Lower the request, or use a larger machine type.",
         )
     return ok(f"{title}: {lacking.count(())} of {len(nodes)} nodes match, taints tolerated")
+
+
+def _none_of(nodes: list[NodeFacts]) -> str:
+    return f"none of {len(nodes)} nodes has" if nodes else "the cluster has no node with"
 
 
 def _pool(title: str, demand: NodeDemand, gke: GkeCluster | None) -> CheckResult | None:

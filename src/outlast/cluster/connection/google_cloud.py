@@ -58,7 +58,7 @@ def _gcloud(*arguments: str) -> Any:
     program = shutil.which("gcloud")
     if program is None:
         raise GcloudFailed(
-            "gcloud is not installed: mode, quota and bucket region",
+            "mode, quota and bucket region: gcloud is not installed",
             hint="Install the Google Cloud CLI, or check these by hand.",
         )
     command = [program, *arguments, "--format=json", "--quiet"]
