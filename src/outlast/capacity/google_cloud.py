@@ -112,6 +112,10 @@ def offers_flex_start(machine: str) -> bool:
     return _FLEX_START.match(machine) is not None
 
 
+# Accelerators of machines that have no public price (A4X). Similar names are other accelerators.
+_WITHOUT_MACHINE = ("gb200", "gb300")
+
+
 def similar_accelerator(name: str) -> str | None:
     """The accelerator that a name most likely means; None if nothing is similar.
 
@@ -119,6 +123,8 @@ def similar_accelerator(name: str) -> str | None:
     similar: nvidia-h100 means nvidia-h100-80gb, not nvidia-b200.
     """
     words = name.lower().removeprefix("nvidia-").removeprefix("tesla-").split("-")
+    if words[0] in _WITHOUT_MACHINE:
+        return None
     bare = {one.removeprefix("nvidia-").removeprefix("tesla-"): one for one in MACHINES}
     longer = [one for one in bare if set(words) <= set(one.split("-"))]
     if longer:

@@ -3,8 +3,8 @@
 A kill writes nothing, so the time until the last sign is all that is known of a killed attempt. The
 pause grows with the age of the attempt: the end of a short attempt is known to the second, that of
 a long one to 20 seconds. An attempt writes about 160 signs in its first 13 minutes and 180 per hour
-after that. On an object store, each is one write request: at 0.005 USD per 1,000 (Cloud Storage,
-regional, 2026-08), the 4,400 requests of a day cost 0.022 USD.
+after that. On an object store, each is one write request: at 0.005 USD per 1,000 (class A,
+regional: cloud.google.com/storage/pricing-examples), the 4,400 requests of a day cost 0.022 USD.
 """
 
 PAUSE_SECONDS_MIN = 1.0

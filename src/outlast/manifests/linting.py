@@ -307,7 +307,7 @@ def _report(
     if not objects and not pools and not has_findings:
         raise NothingLinted(
             "Nothing was linted: no Kubernetes object and no node pool was found.",
-            hint=" ".join([*notices, "Check the paths."]),
+            hint=" ".join(notices) or "Check the paths.",
         )
     return LintReport(
         findings=tuple(findings),

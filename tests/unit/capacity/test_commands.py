@@ -306,6 +306,22 @@ def test_prices_as_json_are_exact(capsys: Captured) -> None:
     assert (row["per_hour"], row["currency"], row["age_days"]) == ("0.42396", "USD", 11)
 
 
+@pytest.mark.parametrize(
+    ("filters", "hint"),
+    [
+        (["nvidia-h100"], "Did you mean 'nvidia-h100-80gb'?"),
+        (["g2-standard-4", "us-centra1"], "Did you mean 'us-central1'?"),
+        (["nothing"], "No price has 'nothing'."),
+        (["g2-standard-4", "a2-highgpu-1g"], "Run `outlast prices`"),
+    ],
+)
+def test_prices_suggest_the_name_that_was_meant(filters: list[str], hint: str) -> None:
+    with pytest.raises(OutlastError, match="No price matches") as caught:
+        prices(*filters)
+
+    assert caught.value.hint is not None and caught.value.hint.startswith(hint)
+
+
 def test_prices_refuse_what_cannot_be(tmp_path: Path) -> None:
     catalogue = tmp_path / "c.csv"
     catalogue.write_text(CATALOGUE)

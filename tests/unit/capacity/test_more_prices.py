@@ -61,6 +61,7 @@ def test_a_family_without_flex_start_does_not_list_it() -> None:
         ("nvidia-t4", "nvidia-tesla-t4"),
         ("nvidia-h200", "nvidia-h200-141gb"),
         ("nvidia-l5", "nvidia-l4"),
+        ("nvidia-gb200", None),
         ("something-else", None),
     ],
 )

@@ -92,7 +92,7 @@ def test_an_estimate_is_asked_for_before_it_decides() -> None:
     ("machine", "storage", "rate"),
     [
         ("g2-standard-4", StorageKind.OBJECT, 100e6),
-        ("a2-highgpu-1g", StorageKind.OBJECT, 300e6),
+        ("a2-highgpu-1g", StorageKind.OBJECT, 288e6),
         ("a3-highgpu-8g", StorageKind.FUSE, 2.5e9),
         ("a3-highgpu-8g", StorageKind.CLAIM, 100e6),
         ("x9-unknown-1", StorageKind.OBJECT, 100e6),

@@ -4,12 +4,14 @@ import datetime
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from outlast.capacity.google_cloud import similar_accelerator
 from outlast.capacity.pricing.billing_export import is_billing_export, parse_billing_export
 from outlast.capacity.pricing.catalog import ImportedPrices, parse_catalog
 from outlast.capacity.pricing.prices import (
@@ -24,6 +26,7 @@ from outlast.capacity.pricing.prices import (
     read_prices,
     text_of,
 )
+from outlast.capacity.vocabulary import Tier
 from outlast.cli.option_types import Files
 from outlast.cli.printing import print_table, say, say_json, write_document
 from outlast.errors import OutlastError
@@ -76,7 +79,7 @@ def prices(filters: list[str] | None = None, /, *, flags: PriceFlags = _DEFAULTS
     if not shown:
         raise OutlastError(
             f"No price matches {' '.join(filters or [])!r}.",
-            hint="Run `outlast prices` to list all machines and locations.",
+            hint=_hint_for(filters or [], _table(flags)),
         )
     warn_if_stale(shown, today=day)
     if flags.format is PriceFormat.CSV:
@@ -173,6 +176,24 @@ def _exported(
 def _all_rows(table: PriceTable) -> list[Price]:
     rows = [*{row.key: row for row in table.rows}.values(), *table.estimates()]
     return sorted(rows, key=lambda row: row.key)
+
+
+def _hint_for(words: Sequence[str], table: PriceTable) -> str:
+    """Suggests a known value for the first unknown one."""
+    known = {
+        cell for row in table.rows for cell in (row.machine, row.accelerator, row.location) if cell
+    }
+    known |= {tier.value for tier in Tier}
+    for word in words:
+        if word not in known:
+            similar = similar_accelerator(word)
+            near = [similar] if similar in known else get_close_matches(word, known, n=1)
+            if near:
+                return f"Did you mean {near[0]!r}?"
+            return (
+                f"No price has {word!r}. Run `outlast prices` to list all machines and locations."
+            )
+    return "Run `outlast prices` to list all machines and locations."
 
 
 def _matches(row: Price, words: Sequence[str]) -> bool:

@@ -9,6 +9,8 @@ from outlast.yamltext.source import SourceSpan, SourceText
 
 Shift = Callable[[int], int]
 
+_NODES = (Map, Seq)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
@@ -88,25 +90,30 @@ class BuiltSeq(Seq):
 def copied(node: Any, source: SourceText, shift: Shift | None = None) -> Any:
     """A copy of a value that was read from `source`, or that was built. `shift` moves offsets."""
     if isinstance(node, Map):
-        own = node.sources if isinstance(node, BuiltMap) else None
         new = BuiltMap(_moved(node.start, shift), is_flow=node.is_flow)
         new.end = _moved(node.end, shift)
         new.merged = node.merged
+        # Most values are scalars, which need no copy. The order of the spans is that of the keys.
         for key, value in node.items():
-            a, b, c, d = node.spans[key]
-            span = (a, b, c, d) if shift is None else (shift(a), shift(b), shift(c), shift(d))
-            origin = Origin(source=own[key] if own else source, span=span)
-            new.put(key, copied(value, source, shift), origin)
+            new[key] = copied(value, source, shift) if isinstance(value, _NODES) else value
+        spans = {key: node.spans[key] for key in node}
+        if shift is not None:
+            spans = {
+                key: (shift(a), shift(b), shift(c), shift(d)) for key, (a, b, c, d) in spans.items()
+            }
+        new.spans = spans
+        new.sources = (
+            dict(node.sources) if isinstance(node, BuiltMap) else dict.fromkeys(node, source)
+        )
         return new
     if isinstance(node, Seq):
-        listed = node.sources if isinstance(node, BuiltSeq) else None
         items = BuiltSeq(_moved(node.start, shift), is_flow=node.is_flow)
         items.end = _moved(node.end, shift)
-        for index, value in enumerate(node):
-            start, end = node.spans[index]
-            span_of_item = (_moved(start, shift), _moved(end, shift))
-            from_file = listed[index] if listed else source
-            items.put(index, copied(value, source, shift), span_of_item, from_file)
+        items += [
+            copied(value, source, shift) if isinstance(value, _NODES) else value for value in node
+        ]
+        items.spans = [(_moved(start, shift), _moved(end, shift)) for start, end in node.spans]
+        items.sources = list(node.sources) if isinstance(node, BuiltSeq) else [source] * len(items)
         return items
     return node
 

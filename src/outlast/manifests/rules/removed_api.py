@@ -1,7 +1,7 @@
 """The object uses an API version that Kubernetes has removed.
 
-Why: the API server no longer recognizes the version and rejects the object, so the budget, schedule
-or route that it defines does not exist.
+Why: the API server no longer recognizes the version and rejects the object, so what it defines is
+never created.
 Instead: use the version that replaced it, and check for fields that have changed.
 """
 
@@ -129,13 +129,13 @@ _OWN_GROUPS = frozenset(
 )
 
 
-@object_rule("OL906", Severity.ERROR, on_patches=True)
+@object_rule("OL906", Severity.ERROR)
 def removed_api(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     removed = _REMOVED.get((manifest.api_version, manifest.kind))
     if removed is None:
         yield from _never_there(manifest)
         return
-    if review.kubernetes_minor < removed.minor:
+    if review.kubernetes_minor < removed.minor or _is_for_old_clusters(manifest):
         return
     hint = f"Use {removed.now}." if removed.now else "It has no replacement; remove the object."
     yield manifest.fault(
@@ -148,6 +148,16 @@ def removed_api(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
         )
         if removed.is_alike
         else None,
+    )
+
+
+def _is_for_old_clusters(manifest: KubernetesObject) -> bool:
+    """Whether it is a definition in a folder named for its version."""
+    path = manifest.source.path
+    return (
+        manifest.kind == "CustomResourceDefinition"
+        and path is not None
+        and path.parent.name == manifest.api_version.rpartition("/")[2]
     )
 
 

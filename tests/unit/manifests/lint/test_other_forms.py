@@ -55,6 +55,36 @@ def test_pods_of_other_kinds_are_found(version: str, kind: str, where: str) -> N
     assert [one.code for one in found if one.code in ("OL601", "OL903")] == []
 
 
+def test_labels_that_terraform_computes_are_not_empty() -> None:
+    text = """\
+resource "kubernetes_deployment_v1" "serve" {
+  metadata {
+    name = "serve"
+  }
+  spec {
+    selector {
+      match_labels = merge({ app = "serve" }, local.more)
+    }
+    template {
+      metadata {
+        labels = merge({ app = "serve" }, local.more)
+      }
+      spec {
+        container {
+          name  = "serve"
+          image = "registry.example/serve:1"
+        }
+      }
+    }
+  }
+}
+"""
+
+    assert lines(report(main_tf=text), "OL908") == []
+    empty = text.replace('merge({ app = "serve" }, local.more)\n    }', "{}\n    }")
+    assert lines(report(main_tf=empty), "OL908") == [("OL908", 6)]
+
+
 def test_a_job_in_terraform_is_linted_at_its_lines() -> None:
     text = """\
 resource "kubernetes_job_v1" "train" {

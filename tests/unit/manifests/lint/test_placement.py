@@ -74,7 +74,7 @@ def asks(key: str, operator: str, *values: str) -> dict[str, Any]:
             {NodeTier.SPOT, NodeTier.FLEX_START},
         ),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_the_labels_of_gke_tell_and_pin(spec: dict[str, Any], tiers: set[NodeTier]) -> None:
     found = placement(spec, ClusterCapacity())

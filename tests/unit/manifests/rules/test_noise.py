@@ -132,3 +132,27 @@ def test_a_placeholder_for_a_number_is_not_a_wrong_type(value: str) -> None:
     )
 
     assert lines(report(text), "OL903") == []
+
+
+def test_definitions_in_a_folder_for_old_clusters_are_meant_to_be_old(tmp_path: Path) -> None:
+    removed = (
+        "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\n"
+        "metadata: {name: as.example.com}\n"
+    )
+    tree(tmp_path, crd__v1beta1__a_yaml=removed, server_yaml=server("enableServiceLinks: false"))
+    assert [one.code for one in lint(tmp_path)] == []
+
+    tree(tmp_path, crd__a_yaml=removed)
+    assert [one.code for one in lint(tmp_path)] == ["OL906"]
+
+
+def test_a_patch_that_nothing_uses_is_not_sent_to_a_server(tmp_path: Path) -> None:
+    removed = (
+        "apiVersion: admissionregistration.k8s.io/v1beta1\nkind: MutatingWebhookConfiguration\n"
+        "metadata: {name: a, annotations: {b: c}}\n"
+    )
+    tree(tmp_path, server_yaml=server("enableServiceLinks: false"), ca_patch_yaml=removed)
+    assert [one.code for one in lint(tmp_path)] == []
+
+    tree(tmp_path, webhook_yaml=removed)
+    assert [one.code for one in lint(tmp_path)] == ["OL906"]

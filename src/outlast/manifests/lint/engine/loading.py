@@ -31,7 +31,8 @@ _HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities|Files)\b
 _PATCH_MARK = "$patch"
 _PATCH_KEYS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 # A patch that no Kustomization here refers to is recognized by its file name.
-_PATCH_NAME = re.compile(r"(?:^|[/_.-])patch(?:es)?(?:[/_.-])")
+# A file with the word in its name, or in a folder of that name.
+_PATCH_NAME = re.compile(r"(?:^|/)patch(?:es)?/[^/]*$|(?:^|[/_.-])patch(?:es)?[_.-][^/]*$")
 
 
 def load(found: InputFile) -> LoadedFile:

@@ -30,6 +30,7 @@ class KustomizeFiles:
             file.source.path.resolve(): file for file in files if file.source.path is not None
         }
         self._folders = {folder.resolve() for folder in folders}
+        self._here = Path.cwd().resolve()
         self._repositories: dict[Path, Path | None] = {}
         self.read_here: list[LoadedFile] = []
         """Files outside of those that were linted."""
@@ -78,18 +79,11 @@ class KustomizeFiles:
         raise CannotBuild(f"{folder.name!r} contains no kustomization.yaml")
 
     def _is_allowed(self, path: Path, folder: Path) -> bool:
-        roots = (
-            {*self._folders, Path.cwd().resolve()}
-            if self._is_below_cwd(folder)
-            else {*self._folders}
-        )
+        roots = {*self._folders, self._here} if folder.is_relative_to(self._here) else self._folders
         repository = self._repository(folder)
-        if repository is not None:
-            roots.add(repository)
-        return any(path.is_relative_to(root) for root in roots)
-
-    def _is_below_cwd(self, folder: Path) -> bool:
-        return folder.is_relative_to(Path.cwd().resolve())
+        return any(path.is_relative_to(root) for root in roots) or (
+            repository is not None and path.is_relative_to(repository)
+        )
 
     def _repository(self, folder: Path) -> Path | None:
         if folder not in self._repositories:

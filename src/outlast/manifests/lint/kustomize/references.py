@@ -103,15 +103,17 @@ REFERENCES: dict[tuple[str, str | None], tuple[FieldSpec, ...]] = {
 
 def update_references(resources: Sequence[Resource]) -> None:
     """Update every reference to an object whose name or namespace has changed."""
+    # References are never part of an object's own identity, so updating them changes none.
+    known = [(one, one.id) for one in resources]
     for (kind, group), fields in REFERENCES.items():
         targets = [
             one
-            for one in resources
-            if one.earlier and one.id.kind == kind and group in (None, one.id.group)
+            for one, now in known
+            if one.earlier and now.kind == kind and group in (None, now.group)
         ]
-        for referrer in resources if targets else ():
+        for referrer, now in known if targets else ():
             for field in fields:
-                if field.is_for(referrer.id):
+                if field.is_for(now):
                     _update(referrer, field, targets)
 
 

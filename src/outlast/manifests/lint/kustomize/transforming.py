@@ -158,8 +158,9 @@ def _set_pairs(
         return
     listed = list(fields)
     for one in resources:
+        now = one.id
         for field in listed:
-            if not field.is_for(one.id):
+            if not field.is_for(now):
                 continue
             created = origin if field.is_created else None
             for owner, key in owners_of(one.data, field.path, created):

@@ -141,8 +141,11 @@ def _expression_words(item: dict[str, Any], path: Path) -> Refusals:
 
 
 def is_empty_selector(selector: Any) -> bool:
-    return isinstance(selector, dict) and not (
-        mapping(selector, "matchLabels") or listed(selector, "matchExpressions")
+    """Whether it certainly has no requirement. Terraform can compute `matchLabels` at run time."""
+    return (
+        isinstance(selector, dict)
+        and not selector.get("matchLabels")
+        and not listed(selector, "matchExpressions")
     )
 
 
