@@ -56,8 +56,10 @@ def postgres(folder: Path, *, fsync: bool) -> Iterator[KeptServer]:
 
 
 def fill(folder: Path, many: int = MANY) -> None:
-    """Fill the folder, which must be empty. Rows are made by the databases themselves, as
-    publishing leaves them: ten million calls of a driver would take ten minutes each."""
+    """Fill the folder, which must be empty.
+
+    The databases make the rows themselves, as publishing leaves them, which is far quicker.
+    """
     # The server runs as another user, who has to reach its folder.
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     for name, count in {"few": FEW, "many": many}.items():
