@@ -3,7 +3,7 @@
     python -m bench.queue_scale fill FOLDER
     OUTLAST_BENCH_FILLED=FOLDER python -m bench queue_scale
 
-Without OUTLAST_BENCH_FILLED, a folder is filled and removed. It takes 6 GB.
+Without OUTLAST_BENCH_FILLED, a folder is filled and removed. It takes up to 10 GB.
 """
 
 import os
