@@ -260,7 +260,7 @@ class _DurableFit:
 
     def _all_attributes(self) -> dict[str, Any]:
         skipped = self._keras.callbacks.ProgbarLogger
-        of_keras = {"params", "_model", *vars(self._keras.Model())}
+        of_keras = ("params", "_model", "stop_training")
         return {
             f"{number} {type(one).__name__}.{name}": found
             for number, one in enumerate(self._holders())
