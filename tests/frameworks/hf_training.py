@@ -199,6 +199,82 @@ def files(folder: Path) -> Any:
     return OwnFiles(llama(), args, train_dataset=data, eval_dataset=data[:4])
 
 
+class Meter:
+    """Of a class of the program's own."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.count = 0
+
+
+class Average(TrainerCallback):  # type: ignore[misc]  # has no types here
+    """Keeps what a callback of a user keeps: an average of the weights, a meter, and a list.
+
+    It changes the model when a training and an epoch begin, which must take effect once.
+    """
+
+    def __init__(self) -> None:
+        self.weights: dict[str, Any] = {}
+        self.meter = Meter()
+        self.losses: list[float] = []
+        self.by_pair: dict[tuple[int, int], float] = {}
+        self.epochs = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any, **_: Any) -> None:
+        self.weights = {name: one.detach().clone() for name, one in model.named_parameters()}
+        torch.nn.init.normal_(model.inner.weight)
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, model: Any, **_: Any) -> None:
+        self.epochs += 1
+        with torch.no_grad():
+            model.inner.bias.add_(torch.rand(()))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any, **_: Any) -> None:
+        for name, one in model.named_parameters():
+            self.weights[name].data.lerp_(one.detach(), 0.1)
+        self.meter.count += 1
+        self.by_pair[state.global_step, self.epochs] = 0.0
+        if self.meter.count == 9:
+            model.inner.bias.requires_grad_(False)
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any, **_: Any) -> None:
+        self.losses.append(logs.get("loss", 0.0))
+        self.meter.total += self.losses[-1]
+
+
+class OwnModel(torch.nn.Module):
+    """Has a buffer that is not saved with it, and an attribute: both change in each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+        self.register_buffer("center", torch.zeros(4), persistent=False)
+        self.temperature = 1.0
+
+    def forward(self, x: Any, labels: Any) -> Any:
+        found = self.inner(x)
+        self.center.mul_(0.9).add_(found.detach().mean(0))
+        self.temperature *= 0.99
+        return {"loss": ((found - self.center) / self.temperature - labels).pow(2).mean()}
+
+
+class OwnTrainer(Trainer):  # type: ignore[misc]  # has no types here
+    """Logs at the end what its callback has kept."""
+
+    def _finalize_training(self, *args: Any, **kwargs: Any) -> Any:
+        kept = next(one for one in self.callback_handler.callbacks if isinstance(one, Average))
+        found = sum(float(one.double().sum()) for one in kept.weights.values())
+        self.log({"average": found, "total": kept.meter.total, "count": kept.meter.count})
+        self.log({"epochs": kept.epochs, "center": self.model.center.tolist()})
+        return super()._finalize_training(*args, **kwargs)
+
+
+def own(folder: Path) -> Any:
+    rows = [{"x": row, "labels": row.flip(0)} for row in torch.randn(8, 4)]
+    args = arguments(folder, label_names=["labels"])
+    return OwnTrainer(OwnModel(), args, train_dataset=rows, callbacks=[Average()])
+
+
 def sft(folder: Path, **changes: Any) -> Any:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
@@ -280,6 +356,7 @@ def grpo(folder: Path) -> Any:
 
 CASES = {
     "iterable": iterable,
+    "own": own,
     "files": files,
     "grouped": grouped,
     "saving": saving,

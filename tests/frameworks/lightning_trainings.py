@@ -28,6 +28,7 @@ METRICS: Any = importlib.import_module("torchmetrics")
 
 SAMPLES = 96
 BATCH = 8
+done: list[int] = []
 
 
 def samples() -> TensorDataset:
@@ -62,9 +63,12 @@ class Model(L.LightningModule):  # type: ignore[misc]
         super().__init__()
         self.net = build_net()
         self.mean = METRICS.MeanMetric()
-        self.batches = 0
         self.samples = 0
         self.factor = 0.0
+        # As many programs do; nobody declares them to Lightning.
+        self.outputs: list[Any] = []
+        self.running = 1.0
+        self.register_buffer("center", torch.zeros(1), persistent=False)
 
     def on_train_start(self) -> None:
         # Runs in each process, and must take effect once.
@@ -90,16 +94,23 @@ class Model(L.LightningModule):  # type: ignore[misc]
         return torch.stack(losses).mean()
 
     def training_step(self, batch: Any, index: int) -> Any:
-        loss = self.loss(batch) * self.factor
+        loss = self.loss(batch) * self.factor * self.running + self.center
         self.samples += BATCH
+        self.outputs.append(loss.detach())
+        self.running = 0.9 * self.running + 0.1 * loss.item()
+        self.center.lerp_(loss.detach(), 0.1)
         self.mean.update(loss.detach())
         self.log("loss", loss, on_step=True, on_epoch=True, batch_size=BATCH)
         self.log("mean", self.mean, on_step=False, on_epoch=True)
         if index % 5 == 0:
             self.log("most", loss, on_epoch=True, on_step=False, reduce_fx="max", batch_size=BATCH)
-        self.batches += 1
-        signal_itself(self.batches)
+        done.append(index)
+        signal_itself(len(done))
         return loss
+
+    def on_train_epoch_end(self) -> None:
+        self.log("outputs", torch.stack(self.outputs).mean())
+        self.outputs.clear()
 
     def validation_step(self, batch: Any, _: int) -> None:
         self.log("val", self.loss(batch), batch_size=BATCH)
@@ -133,6 +144,21 @@ class TwoOptimizers(Model):
         ]
 
 
+class Average(CALLBACKS.Callback):  # type: ignore[misc]
+    """An average of the weights, and freezing: a callback of the program's own, without a state."""
+
+    def __init__(self) -> None:
+        self.weights: dict[str, Any] = {}
+        self.count = 0
+
+    def on_train_batch_end(self, _: Any, module: Any, *__: Any) -> None:
+        for name, one in module.named_parameters():
+            self.weights.setdefault(name, one.detach().clone()).data.lerp_(one.detach(), 0.1)
+        self.count += 1
+        if self.count == 8:
+            module.net[4].bias.requires_grad_(False)
+
+
 def shuffled(**options: Any) -> Any:
     return DataLoader(samples(), BATCH, shuffle=True, **options)
 
@@ -148,7 +174,7 @@ def make_durable(trainer: Any, suffix: str) -> None:
 def fit(kind: str, folder: str) -> tuple[Any, Any]:
     """Train; returns the trainer and the model."""
     settings: dict[str, Any] = {"max_epochs": 3, "num_sanity_val_steps": 0}
-    callbacks: list[Any] = []
+    callbacks: list[Any] = [Average()] if kind in ("shuffled", "again") else []
     model, loader, validation = Model(), shuffled(), None
     match kind:
         case "validation":
@@ -245,6 +271,8 @@ def main() -> None:
     metrics = {name: float(one) for name, one in trainer.callback_metrics.items()}
     scores = [float(one.best_model_score) for one in trainer.checkpoint_callbacks]
     counts = [trainer.current_epoch, trainer.global_step, model.samples]
+    for average in (one for one in trainer.callbacks if isinstance(one, Average)):
+        metrics["average"] = sum(float(one.double().sum()) for one in average.weights.values())
     print(
         "result",
         hash_of(model, *trainer.optimizers),

@@ -101,7 +101,7 @@ def test_an_evicted_trainer_gives_the_weights_and_logs_of_a_plain_one(
     assert result_of(server, case, tmp_path / "durable", "durable") == undisturbed
 
 
-@pytest.mark.parametrize("case", cases("iterable", "grouped", "workers", "stopping"))
+@pytest.mark.parametrize("case", cases("iterable", "grouped", "workers", "stopping", "own"))
 def test_every_kind_of_training_ends_as_if_undisturbed(
     case: str, server: ForkServer, tmp_path: Path
 ) -> None:
@@ -112,6 +112,10 @@ def test_every_kind_of_training_ends_as_if_undisturbed(
     shutil.rmtree(tmp_path / "durable" / "output", ignore_errors=True)
 
     assert result_of(server, case, tmp_path / "durable", "durable") == undisturbed
+    if case == "own":
+        text = (tmp_path / "durable" / "output.txt").read_text()
+        # Once in each process that saved.
+        assert text.count("Average.by_pair cannot be saved, and a resume loses it.") == 4
 
 
 @pytest.mark.older

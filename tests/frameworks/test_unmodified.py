@@ -172,7 +172,7 @@ def test_a_program_that_trains_with_nothing_known_runs_as_it_is_and_that_is_said
     assert done.stdout == "trained\n"
     assert done.stderr == (
         "warning: --durable had no effect: the command trained with none of "
-        "transformers.Trainer, lightning.Trainer, keras.Model.\n"
+        "transformers.Trainer, lightning.Trainer, pytorch_lightning.Trainer, keras.Model.\n"
     )
 
 

@@ -4,7 +4,7 @@
     model.fit(x, y, epochs=10)
 
 Saves between two batches: variables, optimizer, metrics, seed generators, the position in the data,
-and the plain attributes of callbacks. What cannot be resumed exactly is refused before training.
+and the plain attributes of callbacks and of the model. What cannot be resumed exactly is refused.
 """
 
 import contextlib
@@ -253,30 +253,36 @@ class _DurableFit:
         restore()
         self._restored.append(restore)
 
+    def _holders(self) -> list[Any]:
+        """What keeps attributes of the program: the callbacks, then the model and its layers."""
+        model = self._model
+        return [*self._callbacks.callbacks[:-1], model, *model._flatten_layers(include_self=False)]
+
     def _all_attributes(self) -> dict[str, Any]:
         skipped = self._keras.callbacks.ProgbarLogger
+        of_keras = ("params", "_model", "stop_training")
         return {
             f"{number} {type(one).__name__}.{name}": found
-            for number, one in enumerate(self._callbacks.callbacks[:-1])
+            for number, one in enumerate(self._holders())
             if not isinstance(one, skipped)
             for name, found in list(vars(one).items())
-            if name not in ("params", "_model")
+            if name not in of_keras and not (_is_layer(one) and name.startswith("_"))
         }
 
     def _plain_attributes(self) -> dict[str, Any]:
-        """What callbacks keep from one batch or epoch to the next, such as the best loss so far."""
+        """What they keep from one batch or epoch to the next, such as the best loss so far."""
         found = self._all_attributes()
-        return {name: one for name, one in found.items() if _can_be_saved(one)}
+        return {name: _untracked(one) for name, one in found.items() if _can_be_saved(one)}
 
     def _warn_about_lost(self) -> None:
-        """Name what callbacks have gathered since `fit` began, but a resume would lose."""
+        """Name what has been gathered since `fit` began, but a resume would lose."""
         everything = self._all_attributes()
         for name in sorted(self._gathering):
             if everything.get(name) and not _can_be_saved(everything[name]):
                 self._gathering.remove(name)
                 log.warning(
-                    "%s of a callback cannot be saved, and will be empty after a resume. Use a "
-                    "list, or a dict whose keys are strings, of plain values or arrays.",
+                    "%s cannot be saved, and will be empty after a resume. Use a list, or a dict "
+                    "whose keys are strings, of plain values or arrays.",
                     name.partition(" ")[2],
                 )
 
@@ -294,7 +300,7 @@ class _DurableFit:
         def restore() -> None:
             for name, found in copy.deepcopy(saved).items():
                 number, _, path = name.partition(" ")
-                holder = self._callbacks.callbacks[int(number)]
+                holder = self._holders()[int(number)]
                 if getattr(holder, "monitor_op", holder) is None:
                     # Keras would do this later, and change the sign of what is restored here.
                     holder._set_monitor_op()
@@ -366,6 +372,19 @@ def _can_be_saved(found: Any) -> bool:
     if isinstance(found, list | tuple):
         return all(map(_can_be_saved, found))
     return is_plain(found) or isinstance(found, np.ndarray)
+
+
+def _untracked(found: Any) -> Any:
+    """A copy of the containers, without those by which Keras notices changes."""
+    if isinstance(found, dict):
+        return {name: _untracked(one) for name, one in found.items()}
+    if isinstance(found, list):
+        return [_untracked(one) for one in found]
+    return found
+
+
+def _is_layer(thing: Any) -> bool:
+    return hasattr(thing, "add_weight")
 
 
 def _tensor(variable: Any) -> Any:

@@ -56,6 +56,12 @@ FRAMEWORKS = (
         "fit",
         "outlast.integrations.lightning",
     ),
+    Framework(
+        "pytorch_lightning.Trainer",
+        "pytorch_lightning.trainer.trainer",
+        "fit",
+        "outlast.integrations.lightning",
+    ),
     Framework("keras.Model", "keras.src.models.model", "fit", "outlast.integrations.keras"),
 )
 

@@ -15,7 +15,7 @@ from outlast.checkpoint.position.between import snapshot_of
 from outlast.checkpoint.position.search import search
 from outlast.checkpoint.position.stand_in import StandIn, replaced
 from outlast.checkpoint.state.randomness import generators
-from outlast.integrations.huggingface.plain import decoded_batch, encoded_batch
+from outlast.integrations.huggingface.batch_encoding import decoded_batch, encoded_batch
 
 
 class TrainingBatches:

@@ -13,8 +13,8 @@ from typing import Any
 from outlast._base.logs import get_logger
 from outlast.checkpoint.state.values import value
 from outlast.integrations.huggingface.folders import read_folder, write_folder
-from outlast.integrations.huggingface.plain import encoded
 from outlast.integrations.huggingface.training import check_start, finished_output, start_folder
+from outlast.integrations.plain import encoded
 from outlast.run.driven import DrivenRun
 
 log = get_logger(__name__)

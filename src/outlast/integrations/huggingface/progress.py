@@ -1,17 +1,20 @@
 """What a trainer keeps besides its model, optimizer and scheduler: where it is, and what it logged.
 
 Its state with the history of logs, the flags of its control, its stateful callbacks, and every
-plain attribute that has changed since the training began, such as the running loss.
+plain attribute that has changed since the training began: of the trainer, such as the running
+loss, of callbacks, and of the model.
 """
 
 import dataclasses
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from outlast.integrations.huggingface.plain import NotPlain, encoded, filled, is_same
+from outlast.integrations.attributes import ChangedAttributes
+from outlast.integrations.plain import NotPlain, encoded, filled, is_same, separated
 
 # What follows from the arguments, or belongs to the process.
 _OF_PROCESS = frozenset(
@@ -33,9 +36,18 @@ class TrainerProgress:
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
-        self._before = dict(_plain_attributes(trainer))
+        self._before = separated(dict(_plain_attributes(trainer)))
+        self._objects = ChangedAttributes(
+            lambda: _objects(trainer),
+            known=lambda: _known(trainer),
+            ignored=frozenset(vars(import_module("torch").nn.Module())) - {"training"},
+        )
         self._log = bytearray()
         self._logged = 0
+
+    def begin(self) -> None:
+        """The first step of this process follows. The hooks before it have been called."""
+        self._objects.begin()
 
     def read(self) -> dict[str, Any]:
         """All of it as plain containers."""
@@ -54,6 +66,7 @@ class TrainerProgress:
                 for name, item in _plain_attributes(trainer)
                 if name not in self._before or not is_same(item, self._before[name])
             },
+            "objects": self._objects.read(),
         }
 
     def write(self, saved: dict[str, Any]) -> None:
@@ -64,6 +77,7 @@ class TrainerProgress:
             setattr(trainer.control, name, item)
         for name, item in saved["attributes"].items():
             setattr(trainer, name, filled(getattr(trainer, name, None), item))
+        self._objects.write(saved["objects"])
         waiting = list(saved["callbacks"])
         for name, callback, _ in list(_stateful_callbacks(trainer)):
             found = next((entry for entry in waiting if entry[0] == name), None)
@@ -73,6 +87,7 @@ class TrainerProgress:
 
     def write_state(self, saved: dict[str, Any]) -> None:
         """Only the trainer's state, which other parts look at before the first step."""
+        self._objects.freeze(saved["objects"])
         state = self._trainer.state
         for name, item in saved["state"].items():
             setattr(state, name, item)
@@ -91,6 +106,15 @@ class TrainerProgress:
         return np.frombuffer(bytes(self._log), np.uint8)
 
 
+def has_own_hooks(trainer: Any) -> bool:
+    """Whether callbacks of the program are called when a training or an epoch begins."""
+    return any(
+        not getattr(type(callback), name).__module__.startswith("transformers.")
+        for callback in trainer.callback_handler.callbacks
+        for name in ("on_train_begin", "on_epoch_begin")
+    )
+
+
 def _plain_attributes(trainer: Any) -> Iterator[tuple[str, Any]]:
     for name, item in vars(trainer).items():
         if name not in _NOT_SAVED:
@@ -98,6 +122,25 @@ def _plain_attributes(trainer: Any) -> Iterator[tuple[str, Any]]:
                 yield name, encoded(item)
             except NotPlain:
                 continue
+
+
+def _objects(trainer: Any) -> dict[str, Any]:
+    """The callbacks of the program by their classes, and the modules of the model."""
+    found: dict[str, Any] = {}
+    for callback in trainer.callback_handler.callbacks:
+        kind = type(callback)
+        if not kind.__module__.startswith("transformers."):
+            count = sum(type(one) is kind for one in found.values())
+            found[f"{kind.__qualname__}{f' {count + 1}' if count else ''}"] = callback
+    return found | {f"model.{name}": one for name, one in trainer.model.named_modules()}
+
+
+def _known(trainer: Any) -> list[Any]:
+    """What callbacks may refer to, and is no state of theirs."""
+    optimizer = trainer.optimizer
+    names = ("model_wrapped", "lr_scheduler", "accelerator", "args", "state", "control")
+    known = [getattr(trainer, name) for name in names]
+    return [trainer, optimizer, getattr(optimizer, "optimizer", None), trainer.model, *known]
 
 
 def _stateful_callbacks(trainer: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -17,8 +17,8 @@ from outlast.errors import OutlastError
 from outlast.integrations.huggingface.batches import TrainingBatches
 from outlast.integrations.huggingface.best import BestModel
 from outlast.integrations.huggingface.parts import state_of
-from outlast.integrations.huggingface.plain import encoded
-from outlast.integrations.huggingface.progress import TrainerProgress
+from outlast.integrations.huggingface.progress import TrainerProgress, has_own_hooks
+from outlast.integrations.plain import encoded
 from outlast.run.driven import DrivenRun
 from outlast.storage import open_store
 
@@ -47,6 +47,8 @@ class DurableTraining:
         # Whether the trainer has yet to log, evaluate and save after the last step.
         self._is_pending = False
         self._is_epoch_over = False
+        # Whether no epoch has begun in this process.
+        self._is_first_epoch = True
         self._output: list[Any] | None = None
         self.batches = TrainingBatches()
         self.loader: Any = None
@@ -85,6 +87,9 @@ class DurableTraining:
         self.is_resumed = self._saved is not None
         if not self.is_resumed:
             self._start_from(folder, at)
+        elif has_own_hooks(trainer):
+            # They may change the model when a training or an epoch begins, and have done so before.
+            self._run.remember_restored()
         self.step = trainer.state.global_step
         if not self._run.begin(max_steps, completed=self.step):
             self.is_finished = True
@@ -94,7 +99,12 @@ class DurableTraining:
     def begin_epoch(self, arguments: dict[str, Any]) -> None:
         """Begin an epoch or go on with one. Changes the arguments that the trainer gave it."""
         assert self._run is not None, "The run was opened before the first epoch."
+        assert self._progress is not None, "It is made before the run is opened."
         self._epoch = arguments["epoch"]
+        if self._is_first_epoch:
+            self._run.undo_changes()
+            self._progress.begin()
+            self._is_first_epoch = False
         if self._saved is None:
             self._updates = self.batches.done // max(1, self._accumulation)
             is_over = False

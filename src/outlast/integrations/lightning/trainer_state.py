@@ -1,9 +1,9 @@
 """What a checkpoint contains of a Lightning trainer besides its model and its optimizers.
 
-That are the loops, callbacks, schedulers, the precision plugin, the data module, what was logged in
-the current epoch, and where the training data is. It is read at each save. At a resume it is
-applied in two parts, because Lightning and the program prepare an epoch in between: `apply_early`
-before `on_train_start`, `apply_late` right before the first batch.
+That are the loops, callbacks, schedulers, the precision plugin, the data module, attributes that
+have changed, what was logged in the current epoch, and where the training data is. It is read at
+each save. At a resume it is applied in two parts, because Lightning and the program prepare an
+epoch in between: `apply_early` before `on_train_start`, `apply_late` right before the first batch.
 """
 
 import copy
@@ -11,6 +11,7 @@ import importlib
 from typing import Any
 
 from outlast._base.logs import get_logger
+from outlast.integrations.attributes import ChangedAttributes
 from outlast.integrations.lightning.loaders import (
     TrainingData,
     start_kept_workers,
@@ -21,6 +22,12 @@ from outlast.integrations.lightning.metrics import logged_state, restore_logged
 log = get_logger(__name__)
 
 _SMALL_NUMBERS_MAX = 1024
+# By which ModelCheckpoint decides whether to write a file, and which it does not save.
+_OF_WRITERS = (
+    "_last_global_step_saved",
+    "_last_checkpoint_saved",
+    "_defer_save_until_validation",
+)
 
 
 class TrainerState:
@@ -34,6 +41,9 @@ class TrainerState:
         self._choosing = [
             one for one in trainer.callbacks if getattr(one, "dirpath", "chosen") is None
         ]
+        self._attributes = ChangedAttributes(
+            self._objects, known=self._known, ignored=self._framework_names()
+        )
         # Now, because a callback may change them later.
         self.limits = [trainer.max_epochs, trainer.max_steps]
         """What ends the training of this program."""
@@ -60,6 +70,11 @@ class TrainerState:
             "schedulers": [one.scheduler.state_dict() for one in trainer.lr_scheduler_configs],
             "precision": trainer.precision_plugin.state_dict(),
             "datamodule": None if trainer.datamodule is None else trainer.datamodule.state_dict(),
+            "attributes": self._attributes.read(),
+            "writers": [
+                {name: vars(one)[name] for name in _OF_WRITERS if name in vars(one)}
+                for one in trainer.checkpoint_callbacks
+            ],
             "hooks": separate(self._hook_entries()),
             "gradients": self._gradients(),
             "logged": separate(logged_state(trainer)),
@@ -67,7 +82,16 @@ class TrainerState:
             "data": self._data.state(in_epoch=self.in_epoch),
         }
 
+    def begin(self) -> None:
+        """Save attributes that change from now on. Those that hooks have set before are theirs."""
+        self._attributes.begin()
+
+    def note_changes(self) -> None:
+        """Save what has changed since `begin`, whatever comes."""
+        self._attributes.read()
+
     def set(self, state: dict[str, Any]) -> None:
+        self._attributes.freeze(state["attributes"])
         self.pending = state
 
     @property
@@ -89,7 +113,10 @@ class TrainerState:
             # ModelCheckpoint goes on in the folder it chose first, where its best files are.
             found = states["callbacks"].get(callback.state_key, {})
             callback.dirpath = found.get("dirpath", callback.dirpath)
+        self._attributes.write(saved["attributes"])
         self._call("_call_callbacks_load_state_dict", states)
+        for writer, found in zip(trainer.checkpoint_callbacks, saved["writers"], strict=False):
+            vars(writer).update(found)
         self._restore_schedulers()
         trainer.precision_plugin.load_state_dict(saved["precision"])
         if trainer.datamodule is not None and saved["datamodule"] is not None:
@@ -104,6 +131,8 @@ class TrainerState:
         val_loop = fit_loop.epoch_loop.val_loop
         fit_loop._last_train_dl_reload_epoch, val_loop._last_val_dl_reload_epoch = saved["reloaded"]
         start_kept_workers(_val_loaders(val_loop), saved["kept_workers"])
+        self._attributes.begin()
+        self._attributes.write(saved["attributes"])
         # Lightning clears them before it starts.
         for name, parameter in trainer.lightning_module.named_parameters():
             if name in saved["gradients"]:
@@ -173,6 +202,33 @@ class TrainerState:
             "lr_schedulers": [one.scheduler.state_dict() for one in trainer.lr_scheduler_configs],
             "hyper_parameters": dict(trainer.lightning_module.hparams),
         }
+
+    def _objects(self) -> dict[str, Any]:
+        """The module with all inside, the data module, and the callbacks of the program."""
+        trainer = self._trainer
+        metric = importlib.import_module("torchmetrics").Metric
+        found = {
+            f"model.{name}": one
+            for name, one in trainer.lightning_module.named_modules()
+            if not isinstance(one, metric)
+        }
+        if trainer.datamodule is not None:
+            found["datamodule"] = trainer.datamodule
+        for callback in trainer.callbacks:
+            if not type(callback).__module__.startswith(("lightning.", "pytorch_lightning.")):
+                found[callback.state_key] = callback
+        return found
+
+    def _known(self) -> list[Any]:
+        """What the program may refer to, and is saved elsewhere."""
+        trainer = self._trainer
+        schedulers = [one.scheduler for one in trainer.lr_scheduler_configs]
+        return [trainer, trainer.model, *trainer.optimizers, *schedulers, *trainer.loggers]
+
+    def _framework_names(self) -> frozenset[str]:
+        package = importlib.import_module(self._package)
+        own = [package.LightningModule(), package.LightningDataModule(), package.Callback()]
+        return frozenset(name for one in own for name in vars(one)) - {"training"}
 
     def _overrides(self, thing: Any, name: str) -> bool:
         helpers = importlib.import_module(f"{self._package}.utilities.model_helpers")

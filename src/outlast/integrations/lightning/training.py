@@ -87,6 +87,8 @@ class DurableTraining:
         run.guard.on_notice(lambda _: _let_children_exit())
         self._random = generators().get()
         if self._state.pending is None:
+            # The sanity check of the validation follows, but never after a resume.
+            self._state.begin()
             return
         if trainer.ckpt_path is not None:
             log.warning(
@@ -125,6 +127,9 @@ class DurableTraining:
                 self._replace(epoch_loop, "on_run_start", self._continue_epoch())
             self._replace(fit_loop, "on_advance_start", self._resume_epoch())
             clear_restarting(fit_loop)
+        else:
+            self._state.note_changes()
+            self._replace(epoch_loop, "on_run_start", self._begin_epoch())
         type(fit_loop).run(fit_loop)
         self._state.finished_limits = self._state.limits
         self._state.in_epoch = False
@@ -134,6 +139,17 @@ class DurableTraining:
         self._close(None)
         self._give_back()
         self.is_over = True
+
+    def _begin_epoch(self) -> Callable[[Any], None]:
+        """In place of the first `epoch_loop.on_run_start` of a run that starts."""
+        epoch_loop = self._trainer.fit_loop.epoch_loop
+
+        def on_run_start(fetcher: Any) -> None:
+            vars(epoch_loop).pop("on_run_start")
+            self._state.begin()
+            epoch_loop.on_run_start(fetcher)
+
+        return on_run_start
 
     def _resume_epoch(self) -> Callable[[], None]:
         """In place of the first `fit_loop.on_advance_start` after a resume."""
