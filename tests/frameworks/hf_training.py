@@ -245,6 +245,8 @@ class Average(TrainerCallback):  # type: ignore[misc]  # has no types here
 class OwnModel(torch.nn.Module):
     """Has a buffer that is not saved with it, and an attribute: both change in each step."""
 
+    center: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.inner = torch.nn.Linear(4, 4)
