@@ -1,7 +1,7 @@
 """What a program keeps in attributes of its own objects: counters, lists, averages, switches.
 
 Of callbacks and modules, frameworks save only what those declare. A resume must continue with
-everything that has changed on the way. For torch modules, that includes buffers that are not in
+everything that has changed. For torch modules, that includes buffers that are not in
 their state_dict, and which parameters are frozen.
 """
 

@@ -87,7 +87,7 @@ class TrainerState:
         self._attributes.begin()
 
     def note_changes(self) -> None:
-        """Save what has changed since `begin`, whatever comes."""
+        """Also save what has changed since `begin`, from now on."""
         self._attributes.read()
 
     def set(self, state: dict[str, Any]) -> None:
