@@ -201,9 +201,10 @@ def test_missing_permissions_are_named_and_the_rest_goes_on(
         eventually(lambda: client.can_i("patch", jobs, namespace), "the rules are in force")
     granted = _doctor(theirs, path)
 
-    for verb in ("get", "create", "patch"):
-        assert f"you may not {verb} jobs.batch in namespace {namespace}" in _texts(nothing["FAIL"])
-    assert 'verbs: ["patch"]' in str(nothing["FAIL"])
+    assert f"you may not get/create/patch jobs.batch in namespace {namespace}" in _texts(
+        nothing["FAIL"]
+    )
+    assert 'verbs: ["get", "create", "patch"]' in str(nothing["FAIL"])
     assert "you may not list nodes" in _texts(nothing["warn"])
     assert "you may get/create/patch jobs" in _texts(granted["ok"])
     # A priority class that may not be read is not known: neither ok nor missing.

@@ -125,7 +125,7 @@ def forbidden_error(query: Query, error: ClusterError) -> ClusterError:
     if not is_forbidden(error):
         return error
     return ClusterError(
-        f"No permission to follow {query.resource}.",
+        f"No permission to read {query.resource}.",
         hint=f"{role_line_of(query)} `outlast doctor --role watch` prints all of them.",
     )
 

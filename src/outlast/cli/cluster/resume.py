@@ -67,7 +67,7 @@ def resume(run: str, /, *, flags: ResumeFlags = _DEFAULTS) -> int:
             if moved is None:
                 return 1
             steps = moved
-        is_new = flags.dry_run and any(step.action == "created" for step in steps)
+        is_new = flags.dry_run and any(step.action in ("created", "replaced") for step in steps)
         changes = [] if is_new else _resumed(client, target, flags)
     if flags.format is Format.JSON:
         say_json(_as_json(steps, changes, flags), indent=2)

@@ -81,7 +81,8 @@ def watch(run: str | None = None, /, *, flags: WatchFlags = _DEFAULTS) -> int:
             _print_json(view, indent=2)
         else:
             _print(view)
-    return 1 if view.state == "failed" else 0
+    is_nothing_known = view.state == "unknown" and view.progress is None
+    return 1 if view.state == "failed" or is_nothing_known else 0
 
 
 @contextmanager

@@ -19,10 +19,11 @@ def check_permissions(subject: Subject) -> Iterator[CheckResult]:
         mine = [one for one in wanted if one[0] == namespace]
         missing = [one for one in mine if not _may(subject, *one)]
         where = f"in namespace {namespace}" if namespace else "in the cluster"
-        for _, resource, verb in missing:
+        for resource in dict.fromkeys(resource for _, resource, _ in missing):
+            verbs = [verb for _, one, verb in missing if one == resource]
             yield fail(
-                f"you may not {verb} {resource} {where}",
-                role_line(resource.group, resource.plural, verb, is_cluster_wide=not namespace),
+                f"you may not {'/'.join(verbs)} {resource} {where}",
+                role_line(resource.group, resource.plural, *verbs, is_cluster_wide=not namespace),
             )
         if not missing:
             names = ", ".join(dict.fromkeys(resource.plural for _, resource, _ in mine))

@@ -169,9 +169,14 @@ def _is_waiting(snapshot: Snapshot) -> bool:
 
 def _unexplained(snapshot: Snapshot) -> Diagnosis:
     """Nothing in the table applies: show where the Pods are, or that there are none."""
+    open_pods = [pod for pod in snapshot.pods if not has_ended(pod)]
     evidence = [
-        Evidence(where=f"Pod {name(pod.name)}, status.phase", text=pod.phase, seen=pod.created)
-        for pod in snapshot.pending[:3]
+        Evidence(
+            where=f"Pod {name(pod.name)}, status.phase",
+            text=f"{pod.phase}, being deleted" if pod.is_deleted else pod.phase,
+            seen=pod.created,
+        )
+        for pod in open_pods[:3]
     ]
-    none = Evidence(where="Pods of the run", text="none has started")
+    none = Evidence(where="Pods of the run", text="there is none at the moment")
     return not_recognized(*(evidence or [none]))

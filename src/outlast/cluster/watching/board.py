@@ -112,7 +112,7 @@ def _headline(view: RunView) -> str:
         case RunState.UNKNOWN:
             progress = view.progress
             if progress is None or progress.last_event is None:
-                return "NOT STARTED as far as the journal shows"
+                return "STATE NOT KNOWN"
             return f"LAST EVENT {since(progress.last_event, view.now)} ago"
     raise AssertionError(view.state)
 
