@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.interval_bound import bound_rows
 from bench.measure import Row, interleaved, seconds_of, table
 from outlast._base.interval import IntervalPolicy, best_interval, young
 from outlast.capacity.simulation.age_shape import measure_age_shape
@@ -82,6 +83,8 @@ def report() -> str:
         rows = [row for name in TRACES for row in on_trace(Path(data) / name)]
         parts.append(table("Our interval on real traces", rows))
         parts.append(table("Our interval on many traces", list(judging_rows(Path(data)))))
+        paths = [Path(data) / name for name in TRACES] + all_traces(Path(data))
+        parts.append(table("What can be learned about the interval", list(bound_rows(paths))))
     return "\n".join(parts)
 
 
@@ -166,13 +169,17 @@ def sessions_in(trace: Trace, pool_rounds: int) -> SessionTable:
 
 def judging_rows(data: Path) -> Iterator[Row]:
     """One row per cost of a save: for traces that the rule was designed on, and for all others."""
-    found = sorted((data / "traces").glob("*.json"))
+    found = all_traces(data)
     used = [data / name for name in TRACES] + [path for path in found if path.name in TRACES_USED]
     unused = [path for path in found if path.name not in TRACES_USED]
     for name, paths in (("traces used for the design", used), ("unused traces", unused)):
         for how, read in (("as recorded", read_trace), ("within steps", drawn_within_steps)):
             yield from rows_of(f"{name}, losses {how}", paths, read)
         yield from halves_rows(name, paths)
+
+
+def all_traces(data: Path) -> list[Path]:
+    return sorted((data / "traces").glob("*.json"))
 
 
 def drawn_within_steps(path: Path) -> Trace:

@@ -30,7 +30,7 @@ def no_pending_alert(review: Review) -> Iterator[Fault]:
         return
     waiting = [
         pod
-        for pod in review.pods
+        for pod in review.own_pods
         if pod.owner_kind != "DaemonSet"
         and review.placement(pod).tiers & {NodeTier.SPOT, NodeTier.FLEX_START}
     ]

@@ -24,9 +24,9 @@ _SERVERS = ("Deployment", "Rollout", "StatefulSet")
 
 @review_rule("OL705", Severity.WARNING)
 def single_replica_on_spot(review: Review) -> Iterator[Fault]:
-    alone = [pod for pod in review.pods if _is_alone_on_spot(pod, review)]
+    alone = [pod for pod in review.own_pods if _is_alone_on_spot(pod, review)]
     # Which Pods a Service selects is worth asking only if one of them matters.
-    served = _served(review) if alone else {}
+    served = _served(review, {id(pod) for pod in alone}) if alone else {}
     for pod in alone:
         if id(pod) in served:
             yield pod.manifest.fault(
@@ -44,14 +44,14 @@ def _is_alone_on_spot(pod: Pod, review: Review) -> bool:
     return is_on_spot and not _is_scaled(pod.manifest, review)
 
 
-def _served(review: Review) -> dict[int, str]:
-    """The Pods behind a Service, each with the name of one."""
+def _served(review: Review, among: set[int]) -> dict[int, str]:
+    """Those of the Pods that are behind a Service, each with the name of one."""
     return {
         id(pod): service.name
         for service in review.of_kind("Service")
         if service.mapping("spec", "selector")
         for pod in pods_selected(
-            {"matchLabels": service.mapping("spec", "selector")}, service, review
+            {"matchLabels": service.mapping("spec", "selector")}, service, review, among=among
         )
     }
 

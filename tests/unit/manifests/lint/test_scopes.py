@@ -42,6 +42,16 @@ def test_a_pool_judges_the_pods_of_its_own_project_only(tmp_path: Path) -> None:
     assert {file for code, file in found(tmp_path) if code == "OL101"} == {"one/job.yaml"}
 
 
+def test_pods_of_another_project_do_not_wait_for_this_cluster(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        tree(tmp_path / name, job_yaml=NAMED_POOL)
+    tree(tmp_path / "one", pool_sh=SPOT_POOL)
+
+    (waiting,) = [one for one in lint(tmp_path) if one.code == "OL301"]
+
+    assert waiting.message.startswith("Job 'train' may wait")
+
+
 @pytest.mark.parametrize("folder", ["terraform", "infra/gke", "scripts"])
 def test_infrastructure_next_to_the_manifests_describes_their_cluster(
     tmp_path: Path, folder: str

@@ -116,6 +116,11 @@ class Review:
         )
 
     @cached_property
+    def own_pods(self) -> tuple[Pod, ...]:
+        """The Pods of the objects under review, which run in this cluster, except in patches."""
+        return tuple(pod for one in self.subjects if not one.is_patch for pod in self.pods_in(one))
+
+    @cached_property
     def pods_by_label(self) -> dict[tuple[str, str], list[Pod]]:
         """The Pods that have a label in the cluster, by its key and value."""
         found: dict[tuple[str, str], list[Pod]] = {}
