@@ -14,17 +14,10 @@ import torch
 from obstore.store import S3Store
 
 from bench.checkpoint.state import Tensors
-from outlast.storage.objects.store import (
-    ACCESS,
-    PART_BYTES_MIN,
-    PARTS_AT_ONCE,
-    READ_REQUEST_BYTES,
-    READ_REQUESTS_AT_ONCE,
-)
+from outlast.storage.objects.store import ACCESS, PART_BYTES_MIN, PARTS_AT_ONCE
 
 BUCKET = "bench"
 UPLOADS_AT_ONCE = ACCESS.creates_at_once * PARTS_AT_ONCE
-DOWNLOADS_AT_ONCE = ACCESS.reads_at_once * READ_REQUESTS_AT_ONCE
 MIB = 1024**2
 
 
@@ -64,10 +57,10 @@ class ObjectSystem(abc.ABC):
 
 async def read_ranges(store: Any, name: str, size: int, memory: Any) -> None:
     """Read an object with the parallelism of Outlast, into the memory if there is any."""
-    gate = asyncio.Semaphore(DOWNLOADS_AT_ONCE)
+    gate = asyncio.Semaphore(ACCESS.reads_at_once)
 
     async def one(start: int) -> None:
-        length = min(READ_REQUEST_BYTES, size - start)
+        length = min(ACCESS.read_bytes, size - start)
         async with gate:
             found = await obstore.get_range_async(store, name, start=start, length=length)
             if memory is not None:
@@ -76,7 +69,7 @@ async def read_ranges(store: Any, name: str, size: int, memory: Any) -> None:
                     np.copyto, target, np.frombuffer(memoryview(found), np.uint8)
                 )
 
-    await asyncio.gather(*map(one, range(0, size, READ_REQUEST_BYTES)))
+    await asyncio.gather(*map(one, range(0, size, ACCESS.read_bytes)))
 
 
 class Ours(ObjectSystem):

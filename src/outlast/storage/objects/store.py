@@ -68,10 +68,8 @@ _PARTS_MAX = 9000
 # bounded, because on a slow network each part must arrive within the time limit of a request.
 PART_BYTES_MIN = 8 * 1024**2
 PARTS_AT_ONCE = 6
-# Each read is cut into requests, so that few threads keep many of them under way.
-READ_REQUEST_BYTES = 8 * 1024**2
-READ_REQUESTS_AT_ONCE = 4
-ACCESS = AccessPattern(read_bytes=32 * 1024**2, reads_at_once=4, creates_at_once=2)
+ACCESS = AccessPattern(read_bytes=8 * 1024**2, reads_at_once=12, creates_at_once=2)
+_PIECES_AT_ONCE = 4
 _DELETES_AT_ONCE = 16
 _CLIENTS_MAX = 8
 # The client signs a request once for all its retries, and a signature soon expires.
@@ -174,15 +172,15 @@ class ObjectStore:
     ) -> Iterator[memoryview]:
         """The bytes in order, with a few concurrent requests."""
         attempts = _Attempts(self, limits, "read", name)
-        offsets = iter(range(0, length, READ_REQUEST_BYTES))
+        offsets = iter(range(0, length, ACCESS.read_bytes))
         under_way: deque[tuple[int, _Call[Any], Future[Any]]] = deque()
         try:
             while True:
                 for offset in offsets:
-                    size = min(READ_REQUEST_BYTES, length - offset)
+                    size = min(ACCESS.read_bytes, length - offset)
                     call: _Call[Any] = partial(_get_range, client, name, start + offset, size)
                     under_way.append((size, call, submit(call())))
-                    if len(under_way) == READ_REQUESTS_AT_ONCE:
+                    if len(under_way) == _PIECES_AT_ONCE:
                         break
                 if not under_way:
                     return
