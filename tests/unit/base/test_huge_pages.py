@@ -14,4 +14,4 @@ def test_memory_starts_on_a_huge_page_and_has_exactly_its_size(size_bytes: int) 
     assert ctypes.addressof(ctypes.c_char.from_buffer(memory)) % (2 * 1024**2) == 0
     assert len(memory) == size_bytes
     memory[:] = b"x" * size_bytes
-    assert memory[-1:] == b"x"
+    assert bytes(memory[-1:]) == b"x"
