@@ -403,7 +403,7 @@ def test_a_grace_period_too_short_is_told_with_numbers() -> None:
 
     [told] = [warning for warning in made.warnings if "grace" in warning]
     assert (
-        "The grace period on Spot, 15 s, is too short for a final save, which takes about 54 s"
+        "The grace period on Spot, 15 s, is too short for a final save, which takes about 56 s"
         in told
     )
     assert "With cluster.shutdown_window: 120s, the grace period is 105 s" in told
@@ -415,7 +415,7 @@ def test_a_final_save_that_mostly_fits_is_not_called_lost() -> None:
 
     [told] = [warning for warning in made.warnings if "grace" in warning]
     assert "15 s, is tight for a final save, which takes about 12 s" in told
-    assert "In about 17% of cases, the work since the last save is lost" in told
+    assert "In about 21% of cases, the work since the last save is lost" in told
 
 
 def test_an_interval_in_steps_is_not_silently_ignored() -> None:
