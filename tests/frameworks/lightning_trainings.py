@@ -320,7 +320,7 @@ def main() -> None:
     metrics = {name: float(one) for name, one in trainer.callback_metrics.items()}
     scores = [
         {
-            "last": Path(one.last_model_path).resolve().name,
+            "last": one.last_model_path and Path(one.last_model_path).resolve().name,
             **{Path(path).name: float(score) for path, score in one.best_k_models.items()},
         }
         for one in trainer.checkpoint_callbacks
