@@ -8,14 +8,17 @@ import hashlib
 import importlib
 import json
 import os
+import random
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 OPTIONS = dict(argument.split("=", 1) for argument in sys.argv[3:])
 # Not installed where types are checked.
@@ -43,6 +46,23 @@ class Stream(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         for inputs, targets in zip(*samples().tensors, strict=True):
             yield inputs + torch.rand(()), targets
+
+
+class Noisy(Dataset[Any]):
+    """Data that differ each time they are read."""
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        self._samples = samples()
+        self._draw = draw
+        self._count = 0
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> Any:
+        self._count += 1
+        inputs, targets = self._samples[index]
+        return inputs + self._draw() + 0.01 * self._count, targets
 
 
 def signal_itself(batches_done: int) -> None:
@@ -171,6 +191,25 @@ def make_durable(trainer: Any, suffix: str) -> None:
         durable(trainer, url, every_steps=int(OPTIONS.get("every", 1000)))
 
 
+def files_by_steps(folder: str) -> list[Any]:
+    """Files that wait for a validation, of updates but not of each batch, and of the best only."""
+    return [
+        CALLBACKS.ModelCheckpoint(
+            f"{folder}/{monitor}-{mode}",
+            monitor=monitor,
+            mode=mode,
+            save_top_k=count,
+            save_last="link",
+            every_n_train_steps=2,
+        )
+        for monitor, mode, count in (
+            ("val", "min", -1),
+            ("loss_step", "max", -1),
+            ("loss_step", "min", 1),
+        )
+    ]
+
+
 def fit(kind: str, folder: str) -> tuple[Any, Any]:
     """Train; returns the trainer and the model."""
     settings: dict[str, Any] = {"max_epochs": 3, "num_sanity_val_steps": 0}
@@ -184,6 +223,16 @@ def fit(kind: str, folder: str) -> tuple[Any, Any]:
                 CALLBACKS.ModelCheckpoint(f"{folder}/files", monitor="val", save_top_k=2),
                 CALLBACKS.EarlyStopping("val", patience=4),
             ]
+        case "files":
+            validation = DataLoader(Noisy(np.random.default_rng(3).random), BATCH)
+            settings |= {"val_check_interval": 7, "accumulate_grad_batches": 2}
+            settings |= {"num_sanity_val_steps": 2}
+            callbacks += files_by_steps(folder)
+        case "workers":
+            validation = DataLoader(
+                Noisy(random.random), BATCH, num_workers=1, persistent_workers=True
+            )
+            settings |= {"max_epochs": 1, "num_sanity_val_steps": 1}
         case "optimizers":
             model = TwoOptimizers()
         case "loaders":
@@ -199,7 +248,7 @@ def fit(kind: str, folder: str) -> tuple[Any, Any]:
     trainer = L.Trainer(
         **{"accelerator": "cpu", "devices": 1, **settings},
         callbacks=callbacks,
-        enable_checkpointing=kind == "validation",
+        enable_checkpointing=kind in ("validation", "files"),
         enable_progress_bar=False,
         enable_model_summary=False,
         logger=False,
@@ -211,8 +260,6 @@ def fit(kind: str, folder: str) -> tuple[Any, Any]:
         trainer.fit_loop.max_epochs = 5
         make_durable(trainer, "-again")
         trainer.fit(model, shuffled())
-    if "test" in OPTIONS:
-        trainer.validate(model, shuffled(), verbose=False)
     return trainer, model
 
 
@@ -268,8 +315,16 @@ def main() -> None:
         print("result", fit_with_fabric(folder, int(kind[-1])), flush=True)
         return
     trainer, model = fit(kind, folder)
+    if "test" in OPTIONS:
+        trainer.validate(model, shuffled(), verbose=False)
     metrics = {name: float(one) for name, one in trainer.callback_metrics.items()}
-    scores = [float(one.best_model_score) for one in trainer.checkpoint_callbacks]
+    scores = [
+        {
+            "last": one.last_model_path and Path(one.last_model_path).resolve().name,
+            **{Path(path).name: float(score) for path, score in one.best_k_models.items()},
+        }
+        for one in trainer.checkpoint_callbacks
+    ]
     counts = [trainer.current_epoch, trainer.global_step, model.samples]
     for average in (one for one in trainer.callbacks if isinstance(one, Average)):
         metrics["average"] = sum(float(one.double().sum()) for one in average.weights.values())

@@ -112,6 +112,10 @@ def test_every_kind_of_training_ends_as_if_undisturbed(
     shutil.rmtree(tmp_path / "durable" / "output", ignore_errors=True)
 
     assert result_of(server, case, tmp_path / "durable", "durable") == undisturbed
+    if case == "stopping":
+        code, text = train(server, case, tmp_path / "durable", "durable")
+        assert code == 0, text
+        assert "had already finished at step" in text
     if case == "own":
         text = (tmp_path / "durable" / "output.txt").read_text()
         # Once in each process that saved.

@@ -138,6 +138,31 @@ def test_an_eviction_within_an_epoch_changes_no_bit(
     assert found == Trainings(server, kind, plain).plain()
 
 
+def test_evictions_change_neither_random_validation_data_nor_which_files_are_written(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    plain, folder = folders(tmp_path)
+
+    # A file of the second update waits for the validation. That of the eighth is just written.
+    found = Trainings(server, "files", folder).after((6, TERM), (10, TERM))
+
+    assert found == Trainings(server, "files", plain).plain()
+
+
+def test_validation_data_that_workers_draw_and_keep_are_warned_about(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    training = Trainings(server, "workers", tmp_path)
+
+    with training.started(f"url={tmp_path / 'run'}") as (program,):
+        assert program.wait() == 0, program.text()
+        text = program.text()
+
+    assert "The validation data set draws from a global random generator in worker" in text
+    assert "The validation data set changes dataset._count in worker processes" in text
+    assert "persistent_workers=False" in text
+
+
 def test_a_second_fit_of_the_same_trainer_is_a_run_of_its_own(
     server: ForkServer, tmp_path: Path
 ) -> None:
@@ -197,8 +222,10 @@ def test_a_run_that_has_finished_is_not_trained_again_nor_continued_by_another_p
 ) -> None:
     training = Trainings(server, "shuffled", tmp_path)
     (first,) = training.after(test=1)
-    (again,) = training.after(test=1)
-    assert again.split()[1] == first.split()[1]
+    with training.started(f"url={tmp_path / 'run'}", "test=1") as (program,):
+        assert program.wait() == 0, program.text()
+        assert result_of(program.text()).split()[1] == first.split()[1]
+        assert f"The run in {tmp_path / 'run'} had already finished at step 36" in program.text()
 
     other = Trainings(server, "optimizers", tmp_path)
     with other.started(f"url={tmp_path / 'run'}") as (program,):

@@ -26,6 +26,10 @@ _FROZEN = "requires_grad of "
 _BUFFER = "buffer "
 
 
+NO_ATTRIBUTES: Mapping[str, Any] = {"plain": {}, "states": {}}
+"""What `read` returns if nothing has changed; also for a run that was saved without."""
+
+
 class _Found(NamedTuple):
     """Attributes by the name of their object and their own.
 
@@ -71,7 +75,7 @@ class ChangedAttributes:
     def read(self) -> dict[str, Any]:
         """What has changed, and the states of the objects that keep one; empty before `begin`."""
         if self._before is None:
-            return {"plain": {}, "states": {}}
+            return dict(NO_ATTRIBUTES)
         found = self._found()
         self._warn_about(found.lost)
         changed = {

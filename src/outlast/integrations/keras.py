@@ -111,6 +111,7 @@ class _DurableFit:
         self._gathering: set[str] = set()
         self._restored: list[Callable[[], object]] = []
         self._batches = 0
+        self._refusal: OutlastError | None = None
         run.state.update(
             {
                 "progress": self._progress,
@@ -126,6 +127,11 @@ class _DurableFit:
         with contextlib.ExitStack() as self._stack:
             try:
                 return fit(**{**self._arguments, "callbacks": self._callbacks})
+            except Exception as error:
+                if self._refusal is None or error is self._refusal:
+                    raise
+                # Keras synchronizes its state on the way out, and fails before the first batch.
+                raise self._refusal from None
             finally:
                 vars(self._model).pop("_symbolic_build", None)
                 self._model._initial_epoch = before
@@ -172,8 +178,7 @@ class _DurableFit:
         epochs = self._epochs - self._arguments["initial_epoch"]
         has_work = self._run.begin(max(0, epochs) * self._batches)
         if not has_work and epochs > 0:
-            # The result may be that of another program that was given the same URL by mistake.
-            log.warning("The run had already finished: its result is restored, nothing is trained.")
+            self._run.warn_finished()
         self._model._initial_epoch = self._progress["epoch"] if has_work else self._epochs
 
     def _enumerate(self, iterator: Any) -> Iterator[tuple[int, int, Iterator[Any]]]:
@@ -208,6 +213,13 @@ class _DurableFit:
             adapter._dataloader = loader
 
     def _pass_over(self, loader: Any) -> Iterator[Any]:
+        try:
+            yield from self._tracked(loader)
+        except OutlastError as error:
+            self._refusal = error
+            raise
+
+    def _tracked(self, loader: Any) -> Iterator[Any]:
         position = self._run.position
         # Between two passes, what callbacks have drawn since the resume stays drawn.
         is_between = position.batch == 0

@@ -1,7 +1,10 @@
 """A run whose loop belongs to a framework, which reports each step."""
 
+from outlast._base.logs import get_logger
 from outlast.checkpoint.position import Position
 from outlast.run.run import Run
+
+log = get_logger(__name__)
 
 
 class DrivenRun(Run):
@@ -22,6 +25,15 @@ class DrivenRun(Run):
         a run without checkpoints starts with a state after this number of steps.
         """
         return self._loops.begin_driven(steps, completed)
+
+    def warn_finished(self) -> None:
+        """Nothing is left to do. The result may be another program's, given this URL by mistake."""
+        log.warning(
+            "The run in %s had already finished at step %d: its result is restored, and nothing is "
+            "trained. For another training, use another URL.",
+            self._session.url,
+            self.step,
+        )
 
     def remember_restored(self) -> None:
         """Note the state as it was restored: the program may change it before the first step."""

@@ -180,7 +180,9 @@ class WorkerWatch:
     That is a global generator, or a counter of its own. What was noticed is in shared memory.
     """
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, *, of: str = "The data set", advice: str = _WORKERS) -> None:
+        self._of = of
+        self._advice = advice
         context = loader.multiprocessing_context
         if context is None:
             import torch.multiprocessing as context
@@ -194,14 +196,14 @@ class WorkerWatch:
         """In the main process, for each batch: warn once of each."""
         if self._has_drawn.value:
             self._warn(
-                "The data set draws from a global random generator in worker processes, whose "
+                f"{self._of} draws from a global random generator in worker processes, whose "
                 "state cannot be saved. If it does not seed the generator for each sample: "
-                + _WORKERS[0].lower()
-                + _WORKERS[1:]
+                + self._advice[0].lower()
+                + self._advice[1:]
             )
         if name := self._counter.value:
             self._warn(
-                f"The data set changes {name.decode(errors='replace')} in worker processes, whose "
+                f"{self._of} changes {name.decode(errors='replace')} in worker processes, whose "
                 "state cannot be saved. If the data depend on it, they will differ after a resume. "
                 "Derive them from the index and the epoch, or use num_workers=0."
             )

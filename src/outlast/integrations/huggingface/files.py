@@ -60,6 +60,8 @@ class FilesTraining:
         assert self._run is not None, "The run is open."
         self._updates_per_epoch = updates_per_epoch
         self.is_finished = not self._run.begin(max_steps, completed=self.step)
+        if self.is_finished:
+            self._run.warn_finished()
 
     def complete_step(self) -> None:
         """The trainer has logged, evaluated and saved, after a step or at the end of an epoch."""
@@ -87,7 +89,7 @@ class FilesTraining:
 
     def output(self) -> Any:
         """The result of a run that was finished before this process."""
-        return finished_output(self._url, self.step, self._saved["output"])
+        return finished_output(self.step, self._saved["output"])
 
     def _read(self) -> dict[str, Any]:
         is_new = self._saved["step"] != self.step or self._saved["output"] is not self._output

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from outlast.integrations.attributes import ChangedAttributes
+from outlast.integrations.attributes import NO_ATTRIBUTES, ChangedAttributes
 from outlast.integrations.plain import NotPlain, encoded, filled, is_same, separated
 
 # What follows from the arguments, or belongs to the process.
@@ -77,7 +77,7 @@ class TrainerProgress:
             setattr(trainer.control, name, item)
         for name, item in saved["attributes"].items():
             setattr(trainer, name, filled(getattr(trainer, name, None), item))
-        self._objects.write(saved["objects"])
+        self._objects.write(saved.get("objects", NO_ATTRIBUTES))
         waiting = list(saved["callbacks"])
         for name, callback, _ in list(_stateful_callbacks(trainer)):
             found = next((entry for entry in waiting if entry[0] == name), None)
@@ -87,7 +87,7 @@ class TrainerProgress:
 
     def write_state(self, saved: dict[str, Any]) -> None:
         """Only the trainer's state, which other parts look at before the first step."""
-        self._objects.freeze(saved["objects"])
+        self._objects.freeze(saved.get("objects", NO_ATTRIBUTES))
         state = self._trainer.state
         for name, item in saved["state"].items():
             setattr(state, name, item)

@@ -93,6 +93,7 @@ class DurableTraining:
         self.step = trainer.state.global_step
         if not self._run.begin(max_steps, completed=self.step):
             self.is_finished = True
+            self._run.warn_finished()
             return epochs, 0
         return (self._epoch, self.batches.done) if self.is_resumed else at
 
@@ -151,7 +152,7 @@ class DurableTraining:
         assert self._saved is not None and self._progress is not None, "It was restored."
         self._progress.write(self._saved["progress"])
         self._trainer.is_in_train = False
-        return finished_output(self._url, self.step, self._saved["output"])
+        return finished_output(self.step, self._saved["output"])
 
     @property
     def _accumulation(self) -> int:
@@ -242,8 +243,7 @@ def start_folder(url: str, folder: Any) -> Any:
     return None
 
 
-def finished_output(url: str, step: int, saved: list[Any]) -> Any:
+def finished_output(step: int, saved: list[Any]) -> Any:
     """The result of a run that was finished before this process."""
     loss, metrics = saved
-    log.info("The run in %s was finished at step %d.", url, step)
     return import_module("transformers.trainer_utils").TrainOutput(step, loss, metrics)

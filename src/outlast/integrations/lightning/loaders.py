@@ -164,15 +164,3 @@ def _tracked_class(combined: type) -> type:
         return parent.__next__(self)
 
     return type(combined.__name__, (combined,), {"__iter__": iterate, "__next__": advance})
-
-
-def with_kept_workers(loaders: list[Any]) -> list[bool]:
-    """Which loaders keep worker processes that have been started."""
-    return [getattr(one, "_iterator", None) is not None for one in loaders]
-
-
-def start_kept_workers(loaders: list[Any], started: list[bool]) -> None:
-    """Start the workers that an uninterrupted run would have by now: starting them draws a seed."""
-    for loader, was_started in zip(loaders, started, strict=False):
-        if was_started and getattr(loader, "_iterator", None) is None:
-            iter(loader)

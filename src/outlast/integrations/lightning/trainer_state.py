@@ -11,13 +11,10 @@ import importlib
 from typing import Any
 
 from outlast._base.logs import get_logger
-from outlast.integrations.attributes import ChangedAttributes
-from outlast.integrations.lightning.loaders import (
-    TrainingData,
-    start_kept_workers,
-    with_kept_workers,
-)
+from outlast.integrations.attributes import NO_ATTRIBUTES, ChangedAttributes
+from outlast.integrations.lightning.loaders import TrainingData
 from outlast.integrations.lightning.metrics import logged_state, restore_logged
+from outlast.integrations.lightning.validation import ValidationData
 
 log = get_logger(__name__)
 
@@ -36,6 +33,7 @@ class TrainerState:
     def __init__(self, trainer: Any, data: TrainingData, package: str) -> None:
         self._trainer = trainer
         self._data = data
+        self.validation = ValidationData(trainer.fit_loop.epoch_loop.val_loop)
         self._package = package
         # Those have not chosen their folder yet.
         self._choosing = [
@@ -78,7 +76,7 @@ class TrainerState:
             "hooks": separate(self._hook_entries()),
             "gradients": self._gradients(),
             "logged": separate(logged_state(trainer)),
-            "kept_workers": with_kept_workers(_val_loaders(val_loop)),
+            "validation": self.validation.state(),
             "data": self._data.state(in_epoch=self.in_epoch),
         }
 
@@ -91,7 +89,7 @@ class TrainerState:
         self._attributes.read()
 
     def set(self, state: dict[str, Any]) -> None:
-        self._attributes.freeze(state["attributes"])
+        self._attributes.freeze(state.get("attributes", NO_ATTRIBUTES))
         self.pending = state
 
     @property
@@ -113,9 +111,11 @@ class TrainerState:
             # ModelCheckpoint goes on in the folder it chose first, where its best files are.
             found = states["callbacks"].get(callback.state_key, {})
             callback.dirpath = found.get("dirpath", callback.dirpath)
-        self._attributes.write(saved["attributes"])
+        self._attributes.write(saved.get("attributes", NO_ATTRIBUTES))
         self._call("_call_callbacks_load_state_dict", states)
-        for writer, found in zip(trainer.checkpoint_callbacks, saved["writers"], strict=False):
+        for writer, found in zip(
+            trainer.checkpoint_callbacks, saved.get("writers", ()), strict=False
+        ):
             vars(writer).update(found)
         self._restore_schedulers()
         trainer.precision_plugin.load_state_dict(saved["precision"])
@@ -130,9 +130,9 @@ class TrainerState:
         fit_loop = trainer.fit_loop
         val_loop = fit_loop.epoch_loop.val_loop
         fit_loop._last_train_dl_reload_epoch, val_loop._last_val_dl_reload_epoch = saved["reloaded"]
-        start_kept_workers(_val_loaders(val_loop), saved["kept_workers"])
+        self.validation.restore(saved.get("validation", []))
         self._attributes.begin()
-        self._attributes.write(saved["attributes"])
+        self._attributes.write(saved.get("attributes", NO_ATTRIBUTES))
         # Lightning clears them before it starts.
         for name, parameter in trainer.lightning_module.named_parameters():
             if name in saved["gradients"]:
@@ -277,8 +277,3 @@ def clear_restarting(loop: Any) -> None:
     for inner in vars(loop).values():
         if hasattr(inner, "_loaded_from_state_dict"):
             clear_restarting(inner)
-
-
-def _val_loaders(val_loop: Any) -> list[Any]:
-    combined = val_loop._combined_loader
-    return [] if combined is None else list(combined.flattened)

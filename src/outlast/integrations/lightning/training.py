@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast._base.logs import get_logger
-from outlast.checkpoint.position.worker_shield import shield_workers
 from outlast.checkpoint.state.randomness import generators
 from outlast.checkpoint.state.values import value
 from outlast.integrations.lightning.checks import check_module, check_trainer
@@ -63,6 +62,8 @@ class DurableTraining:
         self._replace(trainer._signal_connector, "register_signal_handlers", self._open)
         self._replace(fit_loop, "_load_combined_loader_states", self._data.track)
         self._replace(fit_loop, "run", self._fit)
+        # Also for the sanity check, whose workers may be kept.
+        self._replace(fit_loop.epoch_loop.val_loop, "setup_data", self._set_up_validation())
 
     def fail(self, error: BaseException) -> None:
         """Called by the `on_exception` hook: close the run, which is not finished."""
@@ -106,12 +107,7 @@ class DurableTraining:
         """In place of `fit_loop.run`."""
         run, fit_loop = self._opened, self._trainer.fit_loop
         if self._state.has_finished:
-            # The result may be that of another program that was given the same URL by mistake.
-            log.warning(
-                "The run had already finished at step %d: its result is restored, and nothing is "
-                "trained.",
-                run.step,
-            )
+            run.warn_finished()
             self._state.pending = None
             self._finish()
             return
@@ -119,7 +115,6 @@ class DurableTraining:
         epoch_loop = fit_loop.epoch_loop
         self._replace(epoch_loop, "on_advance_end", self._end_batch())
         self._replace(fit_loop, "on_advance_end", self._end_epoch())
-        self._replace(epoch_loop.val_loop, "setup_data", self._set_up_validation())
         if self._state.pending is not None:
             self._data.is_idle = True
             if self._state.in_epoch:
@@ -210,11 +205,12 @@ class DurableTraining:
 
     def _end_batch(self) -> Callable[[Any], None]:
         trainer, fit_loop, state = self._trainer, self._trainer.fit_loop, self._state
-        loop = fit_loop.epoch_loop
+        loop, validation = fit_loop.epoch_loop, state.validation
         progress, end, advance = loop.batch_progress, loop.on_advance_end, self._opened.advance
 
         def on_advance_end(fetcher: Any) -> None:
             end(fetcher)
+            validation.check()
             # The end of the epoch belongs to its last batch.
             if progress.is_last_batch or progress.current.ready == fit_loop.max_batches:
                 return
@@ -255,9 +251,7 @@ class DurableTraining:
 
         def setup_data() -> None:
             set_up()
-            if val_loop._combined_loader is not None:
-                for loader in val_loop._combined_loader.flattened:
-                    shield_workers(loader)
+            self._state.validation.track()
 
         return setup_data
 
@@ -282,6 +276,7 @@ class DurableTraining:
         self._replaced.clear()
         if self._trainer is not None:
             self._data.release()
+            self._state.validation.release()
 
 
 def _let_children_exit() -> None:
