@@ -23,6 +23,11 @@ import outlast
 
 rank, restart = os.environ["LOCAL_RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
 
+def wait_for_both():
+    pathlib.Path(sys.path[0], f"open-{rank}").touch()
+    while len(list(pathlib.Path(sys.path[0]).glob("open-*"))) < 2:
+        time.sleep(0.01)
+
 if "stick" in sys.argv and rank == "1":
     # As if it had no guard, or was still importing.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -36,14 +41,13 @@ with outlast.Guard() as guard:
             # Holds the interpreter lock: neither a handler nor the guard's thread can run.
             ctypes.PyDLL(None).sleep(3600)
         elif act == "fail-on-rank-0":
+            wait_for_both()
             if rank == "0":
                 raise ValueError("a bug")
         elif act == "fail-at-first":
             if restart == "0":
                 raise ValueError("a bug")
-            pathlib.Path(sys.path[0], f"open-{rank}").touch()
-            while len(list(pathlib.Path(sys.path[0]).glob("open-*"))) < 2:
-                time.sleep(0.01)
+            wait_for_both()
             # A notice that does not come through `outlast exec`.
             os.kill(os.getpid(), signal.SIGTERM)
     guard.wait()

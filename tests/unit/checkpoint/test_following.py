@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch  # noqa: F401 - the killed program and this one have the same random generators
 
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.restoring.parts import verify_checkpoint
@@ -221,6 +222,7 @@ import ctypes, os, signal, sys, time
 from types import SimpleNamespace
 from pathlib import Path
 import numpy as np
+import torch
 from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.saving import copying, packing, saver
 
