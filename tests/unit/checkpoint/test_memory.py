@@ -12,7 +12,7 @@ from outlast.checkpoint.checkpointer import Checkpointer
 from outlast.checkpoint.format.layout import Span
 from outlast.checkpoint.saving.memory import THREADS_BYTES, available_bytes
 from outlast.checkpoint.saving.staging import StagingBuffer
-from outlast.checkpoint.state.tree import Leaf
+from outlast.checkpoint.state.tree import Leaf, capture
 from tests.unit.checkpoint.stores import NEVER, memory_url, resumed
 
 GIB = 1024**3
@@ -246,3 +246,26 @@ def test_a_copy_that_fails_leaves_none_of_the_others_under_way() -> None:
 
     assert sorted(under_way) == sorted(done)
     stage.close()
+
+
+def test_huge_pages_come_after_a_save_that_did_not_wait_for_them() -> None:
+    stage = StagingBuffer()
+    state = {"x": np.arange(3_000_000, dtype=np.float64)}
+    [leaf] = capture(state).leaves
+    stage.fill([(leaf, Span(start=0, length=leaf.nbytes))], leaf.nbytes)
+    assert stage.has_small_pages
+
+    stage.collapse(lambda: True)
+    assert stage.has_small_pages
+    stage.collapse(lambda: False)
+
+    assert not stage.has_small_pages
+    assert bytes(stage.view(Span(start=0, length=leaf.nbytes))) == state["x"].tobytes()
+
+
+def test_memory_that_was_made_ready_before_a_save_needs_no_other_pages() -> None:
+    stage = StagingBuffer()
+
+    stage.reserve(9_000_000)
+
+    assert not stage.has_small_pages

@@ -1,30 +1,34 @@
-"""Write a staged state: skip the chunks that the store already has, and pack the rest.
+"""Write a staged state: hash its chunks, skip those that the store already has, pack the rest.
 
 Runs in the background, at low priority. If killed: packs without a manifest, which are never read
 and which the next garbage collection deletes.
 """
 
 import contextlib
+import math
 import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from outlast.checkpoint.format.keys import PLAIN, Hashing
 from outlast.checkpoint.format.layout import BLOCK_BYTES, Span, round_up
 from outlast.checkpoint.format.manifest import PACKS, Chunk, Copy
-from outlast.checkpoint.saving.chunk_hashing import Batch, ChunkHasher, batched, growing
 from outlast.checkpoint.saving.staging import StagingBuffer
 from outlast.checkpoint.threads import ensure_room_for_thread, lower_priority
 from outlast.storage import AlreadyExists, Limits, StorageError, Store
 
 # Large enough to be few, and small enough to be written within the limits of a slow network.
 PACK_BYTES_MAX = 256 * 1024**2
-# A store that writes one pack at a time would have to wait until a large first one is hashed.
-_FIRST_PACKS_BYTES = (PACK_BYTES_MAX // 8, PACK_BYTES_MAX // 2)
+# The last one may be larger by this.
+_LAST_PACK_SHARE_MAX = 1.125
 
 _USED_SHARE_MIN = 0.5
+
+_Batch: TypeAlias = list[tuple[str, Span]]
+"""The chunks of one pack, each with its digest and span."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,18 +47,12 @@ class PackWriter:
         self._hashing = hashing
         self._attempt = attempt
         self._known: dict[str, Chunk] = {}
-        self._digests: dict[Span, str] = {}
-        self._changing: frozenset[Span] = frozenset()
         self._unclaimed: list[str] = []
         self._sizes: dict[str, int] = {}
 
     def assume_stored(self, chunks: Sequence[Chunk]) -> None:
         """Assume that the store has exactly these chunks, those of a committed checkpoint."""
         self._known = {chunk.digest: chunk for chunk in chunks}
-        before, self._digests = self._digests, {chunk.span: chunk.digest for chunk in chunks}
-        self._changing = frozenset(
-            span for span, digest in self._digests.items() if before.get(span, digest) != digest
-        )
         sizes: dict[str, int] = {}
         for chunk in chunks:
             for copy in chunk.copies:
@@ -94,31 +92,28 @@ class PackWriter:
         return unclaimed
 
     def pack(
-        self,
-        buffer: StagingBuffer,
-        spans: Sequence[Span],
-        *,
-        limits: Callable[[], Limits],
-        may_guess: bool = False,
+        self, buffer: StagingBuffer, spans: Sequence[Span], *, limits: Callable[[], Limits]
     ) -> PackedChunks:
-        """Write the new chunks among these spans, even while the last of them are still copied.
+        """Write the new chunks among these spans. `limits` is asked before each write.
 
-        `limits` is asked before each write. With `may_guess`, chunks that changed with the last
-        save are expected to have changed again. Raises `CopyFailed` if a copy fails.
+        While packs are being written, the chunks of the next one are hashed.
         """
-        guessed = self._changing if may_guess else ()
-        hasher = ChunkHasher(buffer, self._hashing, known=self._known, guessed=guessed)
-        first = _FIRST_PACKS_BYTES if self._store.access.creates_at_once == 1 else ()
-        written: dict[Span, Copy] = {}
-        with contextlib.closing(hasher.batches(spans, growing(first, PACK_BYTES_MAX))) as batches:
-            for copies in self._write_all(buffer, batches, limits):
+        digests: list[str] = []
+        missing = self._missing(buffer, spans, digests)
+        written: dict[str, Copy] = {}
+        new_bytes = 0
+        ensure_room_for_thread()
+        with ThreadPoolExecutor(1, "outlast-hasher", initializer=lower_priority) as pool:
+            end_of_all = spans[-1].end if spans else 0
+            batches = _one_ahead(_batches(missing, end_of_all=end_of_all), pool)
+            for batch, copies in self._write_all(buffer, batches, limits):
                 written |= copies
-        new = {hasher.digest_of(span): copy for span, copy in written.items()}
+                new_bytes += sum(span.length for _, span in batch)
         chunks = tuple(
-            Chunk(span=span, digest=digest, copies=self._copies(digest, new))
-            for span, digest in zip(spans, map(hasher.digest_of, spans), strict=True)
+            Chunk(span=span, digest=digest, copies=self._copies(digest, written))
+            for span, digest in zip(spans, digests, strict=True)
         )
-        return PackedChunks(chunks=chunks, new_bytes=sum(span.length for span in written))
+        return PackedChunks(chunks=chunks, new_bytes=new_bytes)
 
     def mirror(
         self,
@@ -142,12 +137,12 @@ class PackWriter:
         }
         spans = {c.digest: c.span for c in chunks}
         for count in (1, 2):
-            few = {spans[digest]: digest for digest in copies if len(copies[digest]) < count}
-            for batch in batched(few, growing((), PACK_BYTES_MAX)):
+            few = [(digest, spans[digest]) for digest in copies if len(copies[digest]) < count]
+            for batch in _batches(few):
                 if stop():
                     return tuple(chunks)
-                for span, copy in self._write(buffer, batch, limits).items():
-                    copies[few[span]].append(copy)
+                for digest, copy in self._write(buffer, batch, limits).items():
+                    copies[digest].append(copy)
         return tuple(
             Chunk(span=c.span, digest=c.digest, copies=tuple(copies.get(c.digest, c.copies)))
             for c in chunks
@@ -166,36 +161,49 @@ class PackWriter:
         known = self._known.get(digest)
         return known.copies if known is not None else (written[digest],)
 
+    def _missing(
+        self, buffer: StagingBuffer, spans: Sequence[Span], digests: list[str]
+    ) -> Iterator[tuple[str, Span]]:
+        """Hash all spans into `digests`, and yield each that the store does not have once."""
+        seen: set[str] = set()
+        for span in spans:
+            digest = self._hashing.digest(buffer.view(span))
+            digests.append(digest)
+            if digest not in self._known and digest not in seen:
+                seen.add(digest)
+                yield digest, span
+
     def _write_all(
-        self, buffer: StagingBuffer, batches: Iterable[Batch], limits: Callable[[], Limits]
-    ) -> Iterator[dict[Span, Copy]]:
+        self, buffer: StagingBuffer, batches: Iterable[_Batch], limits: Callable[[], Limits]
+    ) -> Iterator[tuple[_Batch, dict[str, Copy]]]:
         """Write packs, as many at once as the store is fastest with. Yields them in order."""
         at_once = self._store.access.creates_at_once
         if at_once == 1:
             for batch in batches:
-                yield self._write(buffer, batch, limits)
+                yield batch, self._write(buffer, batch, limits)
             return
         ensure_room_for_thread()
         # Even after an error, it is left only when nothing reads the buffer anymore.
         with ThreadPoolExecutor(at_once, "outlast-packer", initializer=lower_priority) as pool:
-            under_way: deque[Future[dict[Span, Copy]]] = deque()
+            under_way: deque[tuple[_Batch, Future[dict[str, Copy]]]] = deque()
             for batch in batches:
-                under_way.append(pool.submit(self._write, buffer, batch, limits))
+                under_way.append((batch, pool.submit(self._write, buffer, batch, limits)))
                 if len(under_way) == at_once:
-                    yield under_way.popleft().result()
-            for copies in under_way:
-                yield copies.result()
+                    oldest, copies = under_way.popleft()
+                    yield oldest, copies.result()
+            for oldest, copies in under_way:
+                yield oldest, copies.result()
 
     def _write(
-        self, buffer: StagingBuffer, batch: Batch, limits: Callable[[], Limits]
-    ) -> dict[Span, Copy]:
+        self, buffer: StagingBuffer, batch: _Batch, limits: Callable[[], Limits]
+    ) -> dict[str, Copy]:
         """Write one pack; returns where each of its chunks is."""
         pack = f"{PACKS}{self._attempt:06d}-{uuid.uuid4().hex}.pack"
-        copies: dict[Span, Copy] = {}
+        copies: dict[str, Copy] = {}
         offset = 0
         runs: list[Span] = []
-        for span in batch:
-            copies[span] = Copy(pack=pack, offset=offset)
+        for digest, span in batch:
+            copies[digest] = Copy(pack=pack, offset=offset)
             # Complete blocks go straight from memory to disk; the padding is part of the buffer.
             padded = Span(start=span.start, length=round_up(span.length, BLOCK_BYTES))
             offset += padded.length
@@ -209,3 +217,34 @@ class PackWriter:
         with contextlib.suppress(AlreadyExists):
             self._store.create(pack, [buffer.view(run) for run in runs], limits=limits())
         return copies
+
+
+def _batches(
+    chunks: Iterable[tuple[str, Span]], *, end_of_all: float = math.inf
+) -> Iterator[_Batch]:
+    """The chunks in batches, each for a pack of a bounded size.
+
+    With `end_of_all`, they are in the order of their places, and a pack takes what is left if that
+    is little: a store would otherwise be asked for one more object, alone, at the end.
+    """
+    batch: _Batch = []
+    size = 0
+    for digest, span in chunks:
+        length = round_up(span.length, BLOCK_BYTES)
+        left = end_of_all - span.start
+        is_last = size + left <= _LAST_PACK_SHARE_MAX * PACK_BYTES_MAX
+        if batch and size + length > PACK_BYTES_MAX and not is_last:
+            yield batch
+            batch, size = [], 0
+        batch.append((digest, span))
+        size += length
+    if batch:
+        yield batch
+
+
+def _one_ahead(batches: Iterator[_Batch], pool: ThreadPoolExecutor) -> Iterator[_Batch]:
+    """The batches, each computed by the pool while the previous one is being used."""
+    coming = pool.submit(next, batches, None)
+    while (batch := coming.result()) is not None:
+        coming = pool.submit(next, batches, None)
+        yield batch

@@ -18,7 +18,7 @@ from outlast.checkpoint.format.root import AnyManifest
 from outlast.checkpoint.ranks import RankGroup
 from outlast.checkpoint.runs.inventory import Retention
 from outlast.checkpoint.saving.committing import CommittedSave, Committer
-from outlast.checkpoint.saving.copying import CopyFailed, CopyQueue, copying_threads
+from outlast.checkpoint.saving.copying import copying_threads
 from outlast.checkpoint.saving.garbage import GarbageCollector
 from outlast.checkpoint.saving.group_committing import GroupCommitter
 from outlast.checkpoint.saving.memory import is_lack_of_memory
@@ -32,9 +32,6 @@ from outlast.checkpoint.threads import BackgroundThread, start_thread
 from outlast.storage import Limits, StorageError, Store, StoreFull
 
 log = get_logger(__name__)
-
-# Below this, a copy takes less time than it takes to follow it.
-_FOLLOWED_BYTES_MIN = 256 * 1024**2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,11 +185,11 @@ class Saver:
             self._group_committer.begin()
         with no_garbage_collection():
             staged = self._staged(step)
-            self.pending_step = step
-            self._settled.clear()
-            if staged.copies is not None:
-                self._copy_and_write(staged, staged.copies)
-                return staged.stall_seconds
+        self.pending_step = step
+        self._settled.clear()
+        if staged.wave_bytes_max is None:
+            self._start(lambda: self._save_staged(staged))
+            return staged.stall_seconds
         try:
             self._save_staged(staged)
         finally:
@@ -254,7 +251,7 @@ class Saver:
         return self._layout
 
     def _staged(self, step: int) -> StagedState:
-        """The state, ready to be copied. If that fails, the other ranks do not wait for it."""
+        """The state, copied if it fits into memory. If that fails, no other rank waits for it."""
         try:
             self._staging.stop_warming()
             if step < self.committed_step:
@@ -267,7 +264,6 @@ class Saver:
             raise
 
     def _stage(self, step: int) -> StagedState:
-        """Get ready to copy the state, if it fits into memory."""
         started = time.monotonic()
         divided = self._divided()
         if self._group_committer is not None:
@@ -276,40 +272,17 @@ class Saver:
         layout = self._laid_out(tree)
         bound = self._staging.obtain(layout)
         fits = layout.size_bytes <= bound
-        copies = None
         if fits:
             leaves = list(zip(tree.leaves, layout.places, strict=True))
-            if layout.size_bytes >= _FOLLOWED_BYTES_MIN:
-                leaves.sort(key=lambda item: item[1].start)
-            copies = self._staging.buffer.prepare(leaves, layout.size_bytes)
+            self._staging.buffer.fill(leaves, layout.size_bytes)
         return StagedState(
             step=step,
             tree=tree,
             layout=layout,
+            stall_seconds=time.monotonic() - started,
             started=started,
-            captured=time.monotonic(),
-            copies=copies,
             wave_bytes_max=None if fits else bound,
         )
-
-    def _copy_and_write(self, staged: StagedState, copies: CopyQueue) -> None:
-        """Copy the state, and have it written: a large one from its first bytes on.
-
-        If the copy fails, nothing is committed, and nothing uses the memory anymore.
-        """
-        is_followed = staged.layout.size_bytes >= _FOLLOWED_BYTES_MIN
-        try:
-            if is_followed:
-                self._start(lambda: self._save_staged(staged))
-            self._staging.buffer.copy(copies)
-        except BaseException as error:
-            copies.fail(error)
-            self._thread.wait()
-            self._settle()
-            self._fail_group(error)
-            raise
-        if not is_followed:
-            self._start(lambda: self._save_staged(staged))
 
     def _start(self, work: Callable[[], object]) -> None:
         """Do this work in the background. An error is kept for `wait`."""
@@ -338,9 +311,6 @@ class Saver:
     def _keep_error(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except CopyFailed:
-            # `save` raises what made it fail.
-            return
         except BaseException as error:
             self._error = error
             self._after_failure()
@@ -368,6 +338,9 @@ class Saver:
         self._settled.set()
         in_waves = staged.wave_bytes_max is not None
         self._committer.clean_up(saved, self._writer, in_waves=in_waves)
+        if not self._limits.hurried:
+            with _skipped_without_memory():
+                self._staging.collapse(self._start_warming)
 
     def _write_and_commit(self, staged: StagedState) -> CommittedSave:
         """Two steps: nothing is visible until everything is written."""

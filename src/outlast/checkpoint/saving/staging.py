@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from outlast._base.huge_pages import private_memory
+from outlast._base.huge_pages import collapse, private_memory, use_huge_pages
 from outlast._base.logs import get_logger
 from outlast.checkpoint.format.layout import Layout, Span, waves
 from outlast.checkpoint.saving.copying import CopyQueue, PieceSize, copies_of
@@ -53,7 +53,8 @@ class StagingArea:
     @property
     def is_warming(self) -> bool:
         """Whether memory for the next save is still being made ready."""
-        return self._warming is not None and self._warming.is_alive()
+        is_warming = self._warming is not None and self._warming.is_alive()
+        return is_warming and not self.buffer.has_content
 
     def warm_up(self, size_bytes: int, start_thread: StartThread) -> None:
         """Have memory for a state of this size ready before a save needs it."""
@@ -62,6 +63,14 @@ class StagingArea:
             room = min(_room_for(size_bytes), self._bound(size_bytes) - size_bytes)
             self._warming = start_thread(
                 lambda: self._reserve_ahead(size_bytes, room), "outlast-warm-up"
+            )
+
+    def collapse(self, start_thread: StartThread) -> None:
+        """Have huge pages where a save could not wait for them, before the next one."""
+        if self.buffer.has_small_pages:
+            self._warm_enough.clear()
+            self._warming = start_thread(
+                lambda: self.buffer.collapse(self._warm_enough.is_set), "outlast-warm-up"
             )
 
     def stop_warming(self) -> None:
@@ -135,15 +144,25 @@ class StagingBuffer:
         self._memory: mmap.mmap | None = None
         self._bytes: Bytes = np.empty(0, np.uint8)
         self._is_fresh = True
-        self._copies: CopyQueue | None = None
+        # Up to here, huge pages were asked for.
+        self._huge_bytes = 0
         self._piece_size = PieceSize()
-        self._prepared = (0, 0)
         self._helpers = threads - 1
         self._pool = ThreadPoolExecutor(max(1, self._helpers), "outlast-stage")
 
     @property
     def size_bytes(self) -> int:
         return len(self._bytes)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether a save has touched all of the memory that it needed."""
+        return not self._is_fresh
+
+    @property
+    def has_small_pages(self) -> bool:
+        """Whether a part of the memory was touched without asking for huge pages."""
+        return self._huge_bytes < self.size_bytes
 
     def reserve(
         self, size_bytes: int, *, room_bytes: int = 0, stop: Callable[[], bool] = lambda: False
@@ -157,6 +176,7 @@ class StagingBuffer:
         if size_bytes <= self.size_bytes:
             return
         self._is_fresh = True
+        self._huge_bytes = 0
         # Released first, so that the new memory fits under a limit.
         self._bytes = np.empty(0, np.uint8)
         self._memory = None
@@ -171,59 +191,49 @@ class StagingBuffer:
         for start in range(0, size_bytes, _PIECE_BYTES):
             if stop():
                 return
+            # Further than this piece, which need not end where a huge page does.
+            use_huge_pages(self._memory, start, 2 * _PIECE_BYTES)
             _populate(self._memory, start, min(_PIECE_BYTES, size_bytes - start))
+            self._huge_bytes = start + _PIECE_BYTES
 
     def fill(self, leaves: Sequence[tuple[Leaf, Span]], size_bytes: int) -> None:
         """Copy each leaf to its place in memory of this size.
 
         When it returns or raises, no copy is in progress: the loop may change the leaves again.
         """
-        self.copy(self.prepare(leaves, size_bytes))
-
-    def prepare(self, leaves: Sequence[tuple[Leaf, Span]], size_bytes: int) -> CopyQueue:
-        """What copies each leaf to its place in memory of this size, for `copy`."""
         # Several threads that copy touch the memory faster than one that does nothing else.
         self.reserve(size_bytes, stop=lambda: True)
-        piece_bytes = self._piece_size.choose()
-        self._copies = CopyQueue(copies_of(leaves, self._bytes, piece_bytes))
-        self._prepared = (piece_bytes, size_bytes)
-        return self._copies
-
-    def copy(self, queue: CopyQueue) -> None:
-        """Copy what was prepared.
-
-        When it returns or raises, no copy is in progress: the loop may change the leaves again.
-        """
-        started = time.monotonic()
+        started, piece_bytes = time.monotonic(), self._piece_size.choose()
+        queue = CopyQueue(copies_of(leaves, self._bytes, piece_bytes))
         helpers: list[Future[None]] = []
+        # Without memory for a thread, this one copies all of it. A helper that was queued all the
+        # same finds nothing left to do.
+        with contextlib.suppress(RuntimeError, MemoryError):
+            for _ in range(min(self._helpers, len(queue) - 1)):
+                ensure_room_for_thread()
+                helpers.append(self._pool.submit(queue.work))
         try:
-            # Without memory for a thread, this one copies all of it. A helper that was queued all
-            # the same finds nothing left to do.
-            with contextlib.suppress(RuntimeError, MemoryError):
-                for _ in range(min(self._helpers, len(queue) - 1)):
-                    ensure_room_for_thread()
-                    helpers.append(self._pool.submit(queue.work))
-            try:
-                queue.work()
-            finally:
-                wait(helpers)
-            for helper in helpers:
-                helper.result()
-            queue.end()
-        except BaseException as error:
-            queue.fail(error)
-            raise
+            queue.work()
+        finally:
+            wait(helpers)
+        for helper in helpers:
+            helper.result()
         if not self._is_fresh:
-            self._piece_size.note(*self._prepared, time.monotonic() - started)
+            self._piece_size.note(piece_bytes, size_bytes, time.monotonic() - started)
         self._is_fresh = False
 
-    def wait_for(self, span: Span) -> None:
-        """Wait until a span is copied, if that is still in progress in another thread.
-
-        Raises `CopyFailed` if it never will be.
-        """
-        if self._copies is not None and self._copies.ended_at is None:
-            self._copies.wait_for(span.end)
+    def collapse(self, stop: Callable[[], bool]) -> None:
+        """Replace the small pages of what was touched by `fill`. `stop` is asked in between."""
+        if self._memory is None:
+            return
+        use_huge_pages(self._memory, self._huge_bytes, self.size_bytes)
+        while self._huge_bytes < self.size_bytes and not stop():
+            length = min(_PIECE_BYTES, self.size_bytes - self._huge_bytes)
+            if not collapse(self._memory, self._huge_bytes, length):
+                # It would probably not work for the rest either.
+                self._huge_bytes = self.size_bytes
+                return
+            self._huge_bytes += length
 
     def view(self, span: Span) -> memoryview:
         """The bytes of a span. They change with the next `fill`."""
