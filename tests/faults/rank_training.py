@@ -31,7 +31,6 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import outlast
-from outlast.ranks import torch_channel
 from outlast.storage.local.store import LocalStore
 from tests.faults.kill_points import JOIN, Kill, Killer, note_in
 
@@ -148,7 +147,6 @@ def train(kind: str, folder: Path, rank: int, options: dict[str, Any]) -> str:
     saves: dict[str, Any] = {"every_steps": options.get("every_steps", 2)}
     if options.get("elastic"):
         saves["elastic"] = True
-    torch_channel._CONNECT_SECONDS_MAX = options.get("connect_seconds", 30.0)
     if options.get("counts_parts"):
         count_parts()
     killer = killer_of(folder, rank, size, options)

@@ -118,6 +118,7 @@ class JobRunner:
             timing=self._timing(baseline),
             is_done=lambda number, worked: self._is_done(job_folder, baseline, number, worked),
             on_activity=self._activity.setdefault(job_folder.name, {}).__setitem__,
+            is_open=lambda number: self._is_open(job_folder, baseline, number),
             expected_seconds=None if figures is None else figures.seconds,
             survivors=None if world is None else self._survivors(),
         )
@@ -221,6 +222,16 @@ class JobRunner:
             needs_handler=figures.hears_seconds is not None,
         )
 
+    def _is_open(self, job_folder: JobFolder, baseline: Baseline | None, number: int) -> bool:
+        """Whether all ranks of an attempt have opened their run, if the program has one.
+
+        Before that, a rank cannot know that another one was evicted.
+        """
+        world = self._options.world
+        if world is None or baseline is None or not baseline.hashes:
+            return True
+        return job_folder.open_runs(number) >= world.nodes * world.ranks
+
     def _is_done(
         self, job_folder: JobFolder, baseline: Baseline | None, number: int, worked: float
     ) -> bool | None:
@@ -319,5 +330,5 @@ class JobRunner:
             # The runs must not share these, even if they are set outside.
             "OUTLAST_RUN_URL": str(job_folder.folder / "run"),
             "CHECKPOINT_DIR": str(job_folder.folder / "run"),
-            HASHES: str(job_folder.hashes / f"attempt-{number:04}.jsonl"),
+            HASHES: str(job_folder.hash_path(number)),
         }

@@ -32,8 +32,11 @@ _FIRST_LOOK_SECONDS = 0.0005
 _LOOK_SECONDS_MAX = 0.05
 _LOOK_GROWTH = 1.5
 
-# torch would try for as long as the store's own timeout, which is minutes.
-_CONNECT_SECONDS_MAX = 30.0
+# torch would try for as long as the store's own timeout, which is minutes, even if nothing listens.
+_PROBE_SECONDS_MAX = 5.0
+_CONNECT_SECONDS_MAX = 25.0
+
+_ENDED_HINT = "The process of rank 0 or, with torchrun, the agent of node 0 has ended."
 
 _INTERNET = (socket.AF_INET, socket.AF_INET6)
 _connecting = threading.Lock()
@@ -164,11 +167,25 @@ def _connect(store: Any) -> tuple[Any, int | None]:
     port = getattr(innermost, "port", None)
     if port is None:
         return store.clone(), None
+    _refuse_if_ended(innermost.host, port)
     with _connecting:
         before = _connections_to(port)
         clone = _clone(store)
         new = _connections_to(port) - before
     return clone, new.pop()[0] if len(new) == 1 else None
+
+
+def _refuse_if_ended(host: str, port: int) -> None:
+    """Raise `ChannelLost` at once if nothing listens at the address where the store has been."""
+    try:
+        socket.create_connection((host, port), _PROBE_SECONDS_MAX).close()
+    except ConnectionRefusedError:
+        raise ChannelLost(
+            f"The store between the ranks at {host}:{port} has ended.", hint=_ENDED_HINT
+        ) from None
+    except OSError:
+        # Not an answer: the network may be slow, and torch tries for longer.
+        return
 
 
 def _clone(store: Any) -> Any:
@@ -191,7 +208,7 @@ def _clone(store: Any) -> Any:
         raise ChannelLost(
             "The store between the ranks has accepted no connection for "
             f"{_CONNECT_SECONDS_MAX:.0f} s.",
-            hint="The process of rank 0 or, with torchrun, the agent of node 0 has ended.",
+            hint=_ENDED_HINT,
         ) from None
     if error is not None:
         raise error

@@ -98,6 +98,14 @@ class JobFolder:
         """The hashes of each attempt; of several ranks, those of the first."""
         return sorted(self.hashes.glob("*.jsonl"))
 
+    def hash_path(self, number: int) -> Path:
+        """Where an attempt writes its hashes. Ranks other than the first append `.RANK`."""
+        return self.hashes / f"attempt-{number:04}.jsonl"
+
+    def open_runs(self, number: int) -> int:
+        """How many ranks of an attempt have opened their run: they write hashes from then on."""
+        return len(list(self.hashes.glob(f"{self.hash_path(number).name}*")))
+
     def command(self, words: Sequence[str]) -> tuple[str, ...]:
         """The command for this run.
 

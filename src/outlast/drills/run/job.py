@@ -41,7 +41,8 @@ class JobSetup:
     attempts so far; None if unknown. It is called when a node exits with 0 after a notice, and when
     several nodes exit after an eviction.
     `on_activity` gets the number of an attempt and what it did with files. With `survivors`, an
-    attempt runs on several nodes that start and end together.
+    attempt runs on several nodes that start and end together. Until `is_open` is true for the
+    number of an attempt, it is still starting, even if it has printed something.
     """
 
     name: str
@@ -54,6 +55,7 @@ class JobSetup:
     timing: JobTiming
     is_done: Callable[[int, float], bool | None]
     on_activity: Callable[[int, FileActivity | None], None]
+    is_open: Callable[[int], bool] = lambda _: True
     expected_seconds: float | None = None
     survivors: SurvivorLimits | None = None
 
@@ -233,7 +235,8 @@ class _JobLoop:
         late = now - live.started > 2 * timing.start_up_seconds + _READY_BY_SECONDS
         # Nodes that wait for each other during their startup need not hear about an eviction, so
         # its end must be certain.
-        return shown or bool(late and self._planned and self._setup.survivors is None)
+        is_ready = shown or bool(late and self._planned and self._setup.survivors is None)
+        return is_ready and self._setup.is_open(live.number)
 
     def _start(self, worker: int) -> None:
         number = self._next_number
