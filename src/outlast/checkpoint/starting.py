@@ -8,18 +8,25 @@ import contextlib
 import os
 import socket
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointError, CheckpointsMissing
 from outlast.checkpoint.format.manifest import MANIFESTS, PACKS, attempt_of_pack
+from outlast.checkpoint.format.root import AnyManifest
 from outlast.checkpoint.ranks import START_SECONDS_MAX, RankGroup
 from outlast.checkpoint.restoring.group_resume import resume_together
 from outlast.checkpoint.restoring.resume import Resumption, StateFiller, resume_newest
 from outlast.checkpoint.runs import fence
-from outlast.checkpoint.runs.catalog import has_committed, refuse_without_key
+from outlast.checkpoint.runs.catalog import (
+    has_committed,
+    manifest_names,
+    read_manifest,
+    refuse_without_key,
+)
 from outlast.checkpoint.runs.history import History, read_history
 from outlast.errors import OutlastError
 from outlast.journal import events
@@ -54,7 +61,7 @@ def start_attempt(
 ) -> StartedAttempt:
     """Claim the next attempt and fill the state from the newest checkpoint that verifies."""
     if group is None:
-        return _start(store, lambda history: _resume(store, filler, has_saved=history.has_saved))
+        return _start(store, partial(_resume, store, filler))
     if group.rank == 0:
         return _lead(store, filler, group)
     return _follow(store, filler, group)
@@ -62,17 +69,19 @@ def start_attempt(
 
 def _start(
     store: Store,
-    resume: Callable[[History], Resumption | None],
+    resume: Callable[[History, Mapping[str, AnyManifest]], Resumption | None],
     on_claim: Callable[[int], str] = lambda _: "",
     world_size: int = 1,
 ) -> StartedAttempt:
-    # At once, because each request to a distant store takes its time. Both only read.
-    with ThreadPoolExecutor(1, thread_name_prefix="outlast-start") as pool:
+    # At once, because each request to a distant store takes its time. All of it only reads.
+    with ThreadPoolExecutor(2, thread_name_prefix="outlast-start") as pool:
         listing = pool.submit(fence.numbers, store)
+        reading = pool.submit(_newest_manifest, store)
         refuse_without_key(store)
         listed = listing.result()
-    newest = max(listed, default=0)
-    facts, history = _learn(store, newest)
+        newest = max(listed, default=0)
+        facts, history = _learn(store, newest)
+        known = reading.result()
     attempt = fence.claim(store, after=newest, facts=facts)
     world_id = on_claim(attempt)
     journal = JournalWriter(store, attempt, signs_of_life=True)
@@ -87,7 +96,8 @@ def _start(
         )
     )
     try:
-        resumption = resume(history)
+        # Another attempt could commit until now, so the checkpoints are listed again.
+        resumption = resume(history, known)
     except BaseException as error:
         what = f"{type(error).__name__}: {error}"
         journal.record(events.AttemptFailed(at=events.utc_now(), step=0, error=what))
@@ -113,11 +123,12 @@ def _lead(store: Store, filler: StateFiller, group: RankGroup) -> StartedAttempt
         group.publish("start", {"attempt": attempt, "world_id": world_id})
         return world_id
 
-    def resume(history: History) -> Resumption | None:
+    def resume(history: History, known: Mapping[str, AnyManifest]) -> Resumption | None:
         return resume_together(
             store,
             filler,
             group,
+            known=known,
             check_empty=lambda: _check_empty(store, has_saved=history.has_saved),
         )
 
@@ -161,14 +172,26 @@ def _learn(store: Store, newest: int) -> tuple[dict[str, object], History]:
     return settled.to_facts(), history
 
 
-def _resume(store: Store, filler: StateFiller, *, has_saved: bool) -> Resumption | None:
+def _newest_manifest(store: Store) -> dict[str, AnyManifest]:
+    """The manifest that the resume will probably need, by its name; empty if it cannot be read."""
+    try:
+        name = next(iter(manifest_names(store)), None)
+        return {} if name is None else {name: read_manifest(store, name)}
+    except OutlastError as error:
+        log.debug("Could not read the newest manifest ahead: %s", error)
+        return {}
+
+
+def _resume(
+    store: Store, filler: StateFiller, history: History, known: Mapping[str, AnyManifest]
+) -> Resumption | None:
     for _ in range(_LISTINGS):
-        found = resume_newest(store, filler)
+        found = resume_newest(store, filler, known=known)
         if found is not None:
             return found
-        if not (has_saved or has_committed(store)):
+        if not (history.has_saved or has_committed(store)):
             break
-    _check_empty(store, has_saved=has_saved)
+    _check_empty(store, has_saved=history.has_saved)
     return None
 
 

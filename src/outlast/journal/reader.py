@@ -4,11 +4,11 @@ A kill leaves only complete segments. The journal of a killed attempt ends early
 its last flush is unknown.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby, takewhile
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from outlast.journal.events import Event
 from outlast.journal.lines import FOLDER, Lines, SegmentName, decode_lines, parse_name
@@ -17,11 +17,14 @@ from outlast.storage.limits import ROUTINE, Limits
 from outlast.storage.protocol import Store
 
 T = TypeVar("T")
+_AreThere: TypeAlias = Callable[[Sequence[int]], Sequence[bool]]
+"""Says of each number whether a sequence has it."""
 
 # Segments are small and many, and each request to a distant store takes its time.
 _READERS_MAX = 32
 _FIRST = 8
-_ASKED_AT_ONCE = 5
+_DOUBLINGS_AT_ONCE = 5
+_ASKED_AT_ONCE = 15
 # Many times the maximum that a writer buffers.
 _SEGMENT_BYTES_MAX = 16 * 1024**2
 GARBLED = Lines(None, (), 1)
@@ -72,14 +75,22 @@ def read_attempt(
         found = _map(lambda name: _exists(store, name, limits), names)
         return [here or later for here, later in zip(found[::2], found[1::2], strict=True)]
 
+    def read(segments: Iterable[int]) -> list[tuple[SegmentName, Lines]]:
+        return read_segments(store, [SegmentName(attempt, one) for one in segments], limits)
+
     # Most attempts have few segments: reading these at once spares the search for the last one.
-    first = [SegmentName(attempt, number) for number in range(1, _FIRST + 1)]
-    found = read_segments(store, first, limits)
-    last = _unbroken([name.segment for name, _ in found])
-    if last >= _FIRST - 1:
-        last = _last(are_there, known=last)
-        later = range(max(_FIRST + 1, last - segments_max + 2), last + 1)
-        found += read_segments(store, [SegmentName(attempt, number) for number in later], limits)
+    # The search begins meanwhile, because each round to a distant store takes its time.
+    with ThreadPoolExecutor(1, thread_name_prefix="outlast-journal-end") as pool:
+        search = pool.submit(_bounds, are_there, known=_FIRST)
+        found = read(range(1, _FIRST + 1))
+        last = _unbroken([name.segment for name, _ in found])
+        if last >= _FIRST - 1:
+            low, high = _narrowed(are_there, *search.result())
+            # Reading what may not be there is quicker than finding out first.
+            found += read(range(max(_FIRST + 1, low - segments_max + 2), high + 1))
+            # What is missing before `low` says nothing about the end.
+            start = low if low > _FIRST else last
+            last = _unbroken([n.segment for n, _ in found if n.segment > start], after=start)
     kept = (1, *range(max(2, last - segments_max + 2), last + 1))
     segments = [lines for name, lines in found if name.segment in kept]
     return _record(attempt, segments) if segments else None
@@ -93,9 +104,9 @@ def _exists(store: Store, name: SegmentName, limits: Limits) -> bool:
     return True
 
 
-def _unbroken(segments: Sequence[int]) -> int:
-    """The last number before two or more are missing; 0 if there is none."""
-    last = 0
+def _unbroken(segments: Sequence[int], *, after: int = 0) -> int:
+    """The last number before two or more are missing; `after` if there is none."""
+    last = after
     for segment in segments:
         if segment > last + 2:
             break
@@ -103,23 +114,32 @@ def _unbroken(segments: Sequence[int]) -> int:
     return last
 
 
-def _last(are_there: Callable[[Sequence[int]], Sequence[bool]], *, known: int) -> int:
-    """The last number of an unbroken sequence that has at least `known` numbers."""
+def _bounds(are_there: _AreThere, *, known: int) -> tuple[int, int]:
+    """A number that an unbroken sequence has, and a greater one that it does not have.
 
-    def how_many(asked: Sequence[int]) -> int:
-        return sum(1 for _ in takewhile(bool, are_there(asked)))
+    If it has fewer than `known` numbers, the first one is wrong.
+    """
+    low = known
+    while True:
+        asked = [low << doublings for doublings in range(_DOUBLINGS_AT_ONCE + 1)]
+        there = _how_many(are_there, asked[1:])
+        if there < _DOUBLINGS_AT_ONCE:
+            return asked[there], asked[there + 1]
+        low = asked[there]
 
-    low, high = known, None
-    while high is None:
-        asked = [low << doublings for doublings in range(_ASKED_AT_ONCE + 1)]
-        there = how_many(asked[1:])
-        low, high = asked[there], asked[there + 1] if there < _ASKED_AT_ONCE else None
-    while high - low > 1:
+
+def _narrowed(are_there: _AreThere, low: int, high: int) -> tuple[int, int]:
+    """Closer bounds of the last number of a sequence, with few enough numbers between to read."""
+    while high - low > _ASKED_AT_ONCE:
         step = -(-(high - low) // (_ASKED_AT_ONCE + 1))
         asked = [*range(low, high, step), high]
-        there = how_many(asked[1:-1])
+        there = _how_many(are_there, asked[1:-1])
         low, high = asked[there], asked[there + 1]
-    return low
+    return low, high
+
+
+def _how_many(are_there: _AreThere, asked: Sequence[int]) -> int:
+    return sum(1 for _ in takewhile(bool, are_there(asked)))
 
 
 def read_segments(

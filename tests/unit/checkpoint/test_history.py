@@ -28,7 +28,7 @@ from outlast.journal import (
     summarize,
 )
 from outlast.journal.events import Event, utc_now
-from outlast.journal.reader import _last, read_attempt
+from outlast.journal.reader import _bounds, _narrowed, read_attempt
 from outlast.storage import AccessDenied, Limits, Store, open_store
 from outlast.storage.local.store import Commit, LocalStore
 from outlast.storage.memory import MemoryStore
@@ -313,11 +313,40 @@ def test_the_last_segment_is_found_with_few_requests_in_a_row(segments: int) -> 
         rounds.append(asked)
         return [one <= segments for one in asked]
 
-    last = _last(are_there, known=8)
+    low, high = _narrowed(are_there, *_bounds(are_there, known=8))
 
-    assert last == segments
-    assert max(map(len, rounds)) <= 5
-    assert len(rounds) <= 2 + segments.bit_length() / 2
+    assert low <= segments < high <= low + 15
+    assert max(map(len, rounds)) <= 15
+    assert len(rounds) <= 2 + segments.bit_length() / 3
+
+
+@pytest.mark.parametrize("gone", [(), (8,), (9,), (10,), (16,), (17,), (40,), (41,), (30, 50)])
+@pytest.mark.parametrize("segments", [7, 8, 9, 10, 15, 16, 17, 40, 63, 64, 65, 300])
+def test_single_segments_that_are_gone_do_not_hide_the_end(
+    segments: int, gone: tuple[int, ...]
+) -> None:
+    store = MemoryStore()
+    events = [Progress(at=at(second), step=second) for second in range(1, segments + 1)]
+    write_attempt(store, 1, *events, segments=segments)
+    store.delete([f"journal/000001-{one:06}.jsonl" for one in gone if one < segments])
+
+    record = read_attempt(store, 1)
+
+    assert record is not None
+    assert record.events[-1] == events[-1]
+    assert len(record.events) >= min(64, segments) - len(gone)
+
+
+def test_two_segments_that_are_gone_together_do_not_hide_a_distant_end() -> None:
+    store = MemoryStore()
+    events = [Progress(at=at(second), step=second) for second in range(1, 41)]
+    write_attempt(store, 1, *events, segments=40)
+    store.delete(["journal/000001-000010.jsonl", "journal/000001-000011.jsonl"])
+
+    record = read_attempt(store, 1)
+
+    assert record is not None
+    assert record.events[-1] == events[-1]
 
 
 def test_a_torn_segment_hides_nothing_that_follows(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ one refuses the checkpoint because it does not match its state, all ranks raise.
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError
@@ -25,14 +25,16 @@ def resume_together(
     filler: StateFiller,
     group: RankGroup,
     *,
+    known: Mapping[str, AnyManifest] | None = None,
     check_empty: Callable[[], object] = lambda: None,
 ) -> Resumption | None:
     """Fill the state of this rank; None if the run has no checkpoint at all.
 
-    `check_empty` is called on rank 0 if there is none, and raises if there should be one. Raises
-    like `resume_newest`, on all ranks if it does on one.
+    `known` are manifests that were read already. `check_empty` is called on rank 0 if there is no
+    checkpoint, and raises if there should be one. Raises like `resume_newest`, on all ranks if it
+    does on one.
     """
-    return _GroupResume(store, filler, group, check_empty).run()
+    return _GroupResume(store, filler, group, known or {}, check_empty).run()
 
 
 class _GroupResume:
@@ -41,11 +43,13 @@ class _GroupResume:
         store: Store,
         filler: StateFiller,
         group: RankGroup,
+        known: Mapping[str, AnyManifest],
         check_empty: Callable[[], object],
     ) -> None:
         self._store = store
         self._filler = filler
         self._group = group
+        self._known = known
         self._check_empty = check_empty
         self._skipped = SkippedCheckpoints(store)
         self._round = 0
@@ -94,7 +98,7 @@ class _GroupResume:
         facts: dict[str, object] = {}
         refusal: Exception | None = None
         try:
-            manifest = read_manifest(self._store, name)
+            manifest = self._known.get(name) or read_manifest(self._store, name)
             loaded = manifest, self._filler.fill(manifest)
         except (CheckpointCorrupt, NotFound) as error:
             facts = {"unreadable": str(error)}

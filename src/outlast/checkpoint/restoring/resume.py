@@ -1,7 +1,7 @@
 """Find the newest checkpoint that verifies, and fill the state from it."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from outlast._base.logs import get_logger
@@ -140,17 +140,19 @@ class StateFiller:
         )
 
 
-def resume_newest(store: Store, filler: StateFiller) -> Resumption | None:
+def resume_newest(
+    store: Store, filler: StateFiller, *, known: Mapping[str, AnyManifest] | None = None
+) -> Resumption | None:
     """Fill the state from the newest checkpoint that verifies; None if there is none at all.
 
-    Raises like `StateFiller.fill`, and `NothingVerifies` if there are checkpoints but none can be
-    read back.
+    `known` are manifests that were read already. Raises like `StateFiller.fill`, and
+    `NothingVerifies` if there are checkpoints but none can be read back.
     """
     started = time.monotonic()
     skipped = SkippedCheckpoints(store)
     while (name := skipped.next_name()) is not None:
         try:
-            manifest = read_manifest(store, name)
+            manifest = (known or {}).get(name) or read_manifest(store, name)
             chunks = filler.fill(manifest)
         except (CheckpointCorrupt, NotFound) as error:
             skipped.add(name, error)
