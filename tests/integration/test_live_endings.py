@@ -250,6 +250,20 @@ def test_an_alarm_that_was_false(run: LiveRun) -> None:
     )
 
 
+def test_a_program_that_cannot_be_started(run: LiveRun) -> None:
+    run.node()
+    run.job(main={"command": ["no-such-program"]}, backoffLimit=0)
+
+    run.ends(
+        run.first_pod(),
+        "E21",
+        "The program could not be started; the Job counts it.",
+        is_counted=True,
+        name="not started",
+    )
+    eventually(lambda: run.status().get("failed") == 1, "the Job has counted it")
+
+
 def test_a_program_that_fails(run: LiveRun) -> None:
     run.node()
     run.job("exit 3", backoffLimit=0)

@@ -115,9 +115,14 @@ def _doctor(kubeconfig: Path, path: Path) -> tuple[int, list[dict[str, str]]]:
     return code, json.loads(out.getvalue())["checks"]
 
 
-def _objects(folder: Path) -> Path:
+def _objects(folder: Path, pool: str) -> Path:
+    """What to submit. It asks for nodes of its own: those of other tests may have taints."""
     main = {"name": "main", "image": "example.com/train:1", "command": ["python", "x.py"]}
-    spec = {"restartPolicy": "Never", "containers": [main]}
+    spec = {
+        "restartPolicy": "Never",
+        "nodeSelector": {"pool": pool},
+        "containers": [main],
+    }
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -135,7 +140,7 @@ def test_doctor_names_each_missing_permission(
 ) -> None:
     person = Person(control_plane, admin, namespace)
     theirs = control_plane.kubeconfig(tmp_path / "theirs", person.name, namespace=namespace)
-    path = _objects(tmp_path)
+    path = _objects(tmp_path, namespace)
     with person.client as client:
         for missing in TO_SUBMIT:
             person.loses(client, missing)
@@ -195,7 +200,7 @@ def test_stop_and_resume_name_each_missing_permission(
     person = Person(control_plane, admin, namespace)
     theirs = control_plane.kubeconfig(tmp_path / "theirs", person.name, namespace=namespace)
     kubeconfig = control_plane.kubeconfig(tmp_path / "admin", namespace=namespace)
-    assert _called("submit", _objects(tmp_path), "--kubeconfig", kubeconfig)[0] == 0
+    assert _called("submit", _objects(tmp_path, namespace), "--kubeconfig", kubeconfig)[0] == 0
     with person.client as client:
         for command, missing in TO_STOP:
             _called("resume" if command == "stop" else "stop", "run", "--kubeconfig", kubeconfig)
@@ -265,7 +270,7 @@ def test_a_policy_that_refuses_is_not_taken_for_a_missing_permission(
         "the quota is in force",
     )
     kubeconfig = control_plane.kubeconfig(tmp_path / "kubeconfig", namespace=namespace)
-    words = ["submit", str(_objects(tmp_path)), "--kubeconfig", str(kubeconfig)]
+    words = ["submit", str(_objects(tmp_path, namespace)), "--kubeconfig", str(kubeconfig)]
 
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as err:
         code = run(words)

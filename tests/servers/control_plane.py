@@ -327,6 +327,8 @@ def _controllers(folder: Path, admin: Path) -> list[str]:
         f"--root-ca-file={folder}/authority.crt",
         "--node-monitor-period=1s",
         "--node-monitor-grace-period=10s",
+        # A node of a test that nothing reports for stays as it is.
+        "--node-startup-grace-period=1h",
     ]
 
 

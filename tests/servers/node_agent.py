@@ -36,6 +36,7 @@ from tests.servers.pod_process import (
     refused_status,
     running_status,
     start_process,
+    unstarted_status,
     variables,
     waiting_status,
 )
@@ -309,7 +310,12 @@ class NodeAgent:
             self._to_retry[uid] = pod
             return
         environ = {**self._environ, **given, **self._overrides}
-        process = start_process(pod, environ, Path(self._folder.name))
+        try:
+            process = start_process(pod, environ, Path(self._folder.name))
+        except OSError as error:
+            self._patch_pod(pod, unstarted_status(pod, error))
+            self._ended.add(uid)
+            return
         running = PodProcess(pod, process)
         self._running[uid] = running
         threading.Thread(target=self._report, args=(running,), daemon=True).start()

@@ -124,6 +124,19 @@ def refused_status(reason: str) -> dict[str, Any]:
     return {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {reason}"}
 
 
+def unstarted_status(pod: Object, error: OSError) -> dict[str, Any]:
+    """As containerd reports a program that it cannot execute."""
+    terminated = {
+        "exitCode": 128,
+        "reason": "StartError",
+        "message": f"failed to create containerd task: exec: {error.filename}: {error.strerror}",
+        "finishedAt": now(),
+    }
+    conditions = [condition(kind, "False", "PodFailed") for kind in ("Ready", "ContainersReady")]
+    status = container_status(pod, {"terminated": terminated})
+    return {"phase": "Failed", "conditions": conditions, "containerStatuses": [status]}
+
+
 def ended_status(running: PodProcess, code: int) -> dict[str, Any]:
     """That the node disrupted a Pod is reported only together with its end."""
     terminated = {

@@ -49,7 +49,7 @@ def test_a_fixture_has_exactly_its_diagnosis(case: Case) -> None:
 
 def test_every_cause_has_a_positive_case_and_a_near_miss() -> None:
     ids = [cause.id for cause in all_causes()]
-    expected = [f"P{n:02}" for n in range(1, 43)] + [f"E{n:02}" for n in range(1, 24)]
+    expected = [f"P{n:02}" for n in range(1, 44)] + [f"E{n:02}" for n in range(1, 24)]
 
     assert ids == expected
     for id in ids:

@@ -46,6 +46,7 @@ class ContainerFact:
     exit_code: int | None = None
     """None unless it has terminated."""
     exit_reason: str = ""
+    exit_message: str = ""
     finished_at: datetime | None = None
 
 
@@ -298,6 +299,7 @@ def _container(status: Object) -> ContainerFact:
         is_running=isinstance(state.get("running"), dict),
         exit_code=number_of(terminated, "exitCode"),
         exit_reason=text_of(terminated, "reason"),
+        exit_message=text_of(terminated, "message"),
         finished_at=time_of(terminated, "finishedAt"),
     )
 

@@ -10,6 +10,8 @@ INTERRUPTED_CODE = 75
 """What Outlast exits with after it has saved; rendered Jobs do not count it."""
 
 _SIGKILL_CODE = 137
+_NOT_STARTED = ("StartError", "ContainerCannotRun")
+"""Of containerd and Docker. What the runtime reports is in the message."""
 _LEASE_SECONDS = 300.0
 _CLOCK_SECONDS = 5.0
 _MARK_ENDED_PODS = ("DeletionByTaintManager", "EvictionByEvictionAPI")
@@ -316,6 +318,8 @@ def _failed(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
     container = exited(pod)
     if pod.phase != "Failed" or disruption(pod) or container is None or not container.exit_code:
         return None
+    if container.exit_reason in _NOT_STARTED:
+        return _not_started(pod, container)
     if container.exit_code == INTERRUPTED_CODE or container.exit_reason not in ("Error", ""):
         return None
     code = container.exit_code
@@ -330,6 +334,16 @@ def _failed(snapshot: Snapshot, pod: PodFact) -> Diagnosis | None:
         pod,
         f"The program failed with exit code {code}{signal}; {counts}.",
         "See the program's log.",
+    )
+
+
+def _not_started(pod: PodFact, container: ContainerFact) -> Diagnosis:
+    where = f"Pod {name(pod.name)}, container {name(container.name)}, {container.exit_reason}"
+    return Diagnosis(
+        cause="E21",
+        summary="The program could not be started; the Job counts it.",
+        next_step="Check the command, and that the image has the program.",
+        evidence=(Evidence(where=where, text=container.exit_message, seen=container.finished_at),),
     )
 
 

@@ -1,4 +1,4 @@
-"""Jobs that have no Pod: creation fails, an old Pod blocks, or a back-off runs."""
+"""Jobs that have no Pod: creation fails, an old Pod blocks, a back-off runs, or a restart."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from outlast.cluster.diagnosis.causes.cause import (
     Cause,
     Text,
     clock,
+    condition_evidence,
     event_evidence,
     first_read,
     later,
@@ -156,6 +157,21 @@ def _backoff(snapshot: Snapshot) -> Diagnosis | None:
     return None
 
 
+def _restart(snapshot: Snapshot) -> Diagnosis | None:
+    for one in snapshot.job_sets:
+        for job in snapshot.jobs:
+            ended = job.condition("FailureTarget") or job.condition("Failed")
+            if job.owner != one.uid or one.is_suspended or ended is None or not ended.is_true:
+                continue
+            return Diagnosis(
+                cause="P43",
+                summary=f"The JobSet {name(one.name)} restarts: its Job {name(job.name)} failed.",
+                next_step="Wait. Its old Pods end first, and may use their grace period to save.",
+                evidence=(condition_evidence(f"Job {name(job.name)}", ended),),
+            )
+    return None
+
+
 def _failures(snapshot: Snapshot, job: JobFact) -> list[PodFact]:
     """The Job's failed Pods since its last success, ignored ones too."""
     own = [pod for pod in snapshot.pods if pod.owner == job.uid and job.uid]
@@ -220,5 +236,11 @@ NO_POD = (
         title="the Job's back-off",
         seen_in="Job without active Pods, times of its failed Pods",
         match=_backoff,
+    ),
+    Cause(
+        id="P43",
+        title="the JobSet restarts",
+        seen_in="Job of a JobSet, condition FailureTarget",
+        match=_restart,
     ),
 )

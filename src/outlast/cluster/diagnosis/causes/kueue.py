@@ -15,7 +15,8 @@ from outlast.cluster.diagnosis.facts import ConditionFact
 from outlast.cluster.diagnosis.queue_facts import WorkloadFact
 from outlast.cluster.diagnosis.snapshot import Snapshot
 
-_DEACTIVATED = ("Deactivated", "RequeuingLimitExceeded", "DeactivatedDueToRequeuingLimitExceeded")
+_BY_KUEUE = "DeactivatedDueTo"
+_REQUEUED_TOO_OFTEN = ("RequeuingLimitExceeded", f"{_BY_KUEUE}RequeuingLimitExceeded")
 
 
 def _workloads(snapshot: Snapshot) -> Iterator[WorkloadFact]:
@@ -175,14 +176,20 @@ def _deactivated(snapshot: Snapshot) -> Diagnosis | None:
         evicted = workload.condition("Evicted")
         if workload.is_active:
             continue
-        by_limit = evicted is not None and evicted.reason in _DEACTIVATED[1:]
-        why = ": it was requeued too often" if by_limit else ""
+        reason = evicted.reason if evicted is not None and evicted.is_true else ""
+        why = ": it was requeued too often" if reason in _REQUEUED_TOO_OFTEN else ""
+        # Kueue gives no other reason if a person, or `outlast stop`, has switched it off.
+        is_by_kueue = why or reason.startswith(_BY_KUEUE)
         own = Evidence(where=f"Workload {name(workload.name)}, spec.active", text="false")
         more = (_evidence(workload, evicted),) if evicted else ()
         return Diagnosis(
             cause="P28",
             summary=f"Kueue's Workload {name(workload.name)} is deactivated{why}.",
-            next_step="Fix the reason, then run `outlast resume`.",
+            next_step=(
+                "Fix the reason, then run `outlast resume`."
+                if is_by_kueue
+                else "Run `outlast resume` to continue."
+            ),
             evidence=(own, *more),
         )
     return None

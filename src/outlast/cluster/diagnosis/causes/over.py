@@ -1,7 +1,10 @@
 """Jobs and JobSets that have failed."""
 
+from collections.abc import Iterator
+
 from outlast.cluster.diagnosis.causes.cause import Cause, condition_evidence, name
 from outlast.cluster.diagnosis.diagnosis import Diagnosis, Evidence
+from outlast.cluster.diagnosis.facts import JobFact
 from outlast.cluster.diagnosis.snapshot import Snapshot
 
 _JOB_ENDINGS = {
@@ -33,7 +36,7 @@ _JOB_SET_ENDINGS = {
 
 
 def _job_over(snapshot: Snapshot) -> Diagnosis | None:
-    for job in snapshot.jobs:
+    for job in _own_jobs(snapshot):
         for kind in ("Failed", "FailureTarget"):
             found = job.condition(kind)
             if found is not None and found.is_true and found.reason in _JOB_ENDINGS:
@@ -45,6 +48,12 @@ def _job_over(snapshot: Snapshot) -> Diagnosis | None:
                     evidence=(condition_evidence(f"Job {name(job.name)}", found),),
                 )
     return None
+
+
+def _own_jobs(snapshot: Snapshot) -> Iterator[JobFact]:
+    """Jobs that end the run if they fail. A JobSet restarts its own, after each eviction."""
+    sets = {one.uid for one in snapshot.job_sets}
+    return (job for job in snapshot.jobs if job.owner not in sets)
 
 
 def _job_set_over(snapshot: Snapshot) -> Diagnosis | None:
@@ -72,7 +81,7 @@ def over_evidence(snapshot: Snapshot) -> tuple[Evidence, ...]:
     """Jobs and JobSets that have failed, for when the reason is not recognized."""
     return tuple(
         condition_evidence(name(one.name), found)
-        for one in (*snapshot.job_sets, *snapshot.jobs)
+        for one in (*snapshot.job_sets, *_own_jobs(snapshot))
         if (found := one.condition("Failed")) is not None and found.is_true
     )
 

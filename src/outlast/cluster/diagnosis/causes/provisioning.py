@@ -8,6 +8,7 @@ from outlast.cluster.diagnosis.causes.cause import (
     Cause,
     condition_evidence,
     event_evidence,
+    later,
     name,
 )
 from outlast.cluster.diagnosis.diagnosis import Diagnosis, Evidence
@@ -17,8 +18,9 @@ from outlast.cluster.diagnosis.queue_facts import (
     PriorityFact,
     ProvisioningRequestFact,
 )
-from outlast.cluster.diagnosis.snapshot import Snapshot
+from outlast.cluster.diagnosis.snapshot import Snapshot, moment
 
+NEW_SECONDS = 60.0
 _CLASS_LABEL = "cloud.google.com/compute-class"
 _CLASS_PROBLEMS = ("CrdMisconfigured", "RuleMisconfigured")
 _POD_EVENTS = ("IgnoredInScaleUp", "MissingProvisioningRequest", "FailedProvisioningRequest")
@@ -94,16 +96,25 @@ def _unseen(snapshot: Snapshot) -> Diagnosis | None:
             evidence = _evidence(request, accepted)
         else:
             continue
+        is_new = _is_new(request, snapshot)
+        class_name = name(request.class_name) or "empty"
+        check = f"Check its class name ({class_name}) and the version of the cluster."
         return Diagnosis(
             cause="P19",
-            summary=f"No autoscaler has accepted the ProvisioningRequest {name(request.name)}.",
-            next_step=(
-                "Check its class name "
-                f"({name(request.class_name) or 'empty'}) and the version of the cluster."
+            summary=(
+                f"No autoscaler has accepted the ProvisioningRequest {name(request.name)}"
+                f"{' yet' if is_new else ''}."
             ),
+            next_step="Wait a minute: it has just been created." if is_new else check,
             evidence=(evidence,),
         )
     return None
+
+
+def _is_new(request: ProvisioningRequestFact, snapshot: Snapshot) -> bool:
+    """Whether an autoscaler may not have seen it so far."""
+    is_unseen = not request.conditions and request.created is not None
+    return is_unseen and snapshot.now < later(moment(request.created), NEW_SECONDS)
 
 
 def _queued(snapshot: Snapshot) -> Diagnosis | None:
