@@ -1,5 +1,6 @@
 """How things are measured here: interleaved, medians, one run."""
 
+import argparse
 import os
 import platform
 import statistics
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,3 +77,11 @@ def machine() -> str:
         f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, "
         f"{platform.python_implementation()} {platform.python_version()}"
     )
+
+
+def chosen(parser: argparse.ArgumentParser, text: str, known: Collection[str]) -> list[str]:
+    """The names in an option, by commas. One that is not known ends the program."""
+    names = text.split(",")
+    if unknown := sorted(set(names) - set(known)):
+        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+    return names

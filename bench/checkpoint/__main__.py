@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from bench.checkpoint.measures import LIMITS, MEASURES, SYSTEMS, report
-from bench.measure import machine
+from bench.measure import chosen, machine
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
         report(
             args.rounds,
             args.size_mib,
-            args.only.split(","),
+            chosen(parser, args.only, MEASURES),
             systems=systems,
             folder=args.folder,
             python=args.python,

@@ -1,6 +1,7 @@
 """What the kernel knows about this process and its files."""
 
 import os
+import stat
 from pathlib import Path
 
 DROP = Path("/proc/sys/vm/drop_caches")
@@ -58,8 +59,11 @@ def listing(folder: Path) -> dict[tuple[str, int], tuple[int, int]]:
     """By name and inode: the size and the last change of every file."""
     found = {}
     for file in folder.rglob("*"):
-        if file.is_file():
+        try:
             status = file.stat()
+        except FileNotFoundError:
+            continue  # deleted meanwhile, with an old checkpoint
+        if stat.S_ISREG(status.st_mode):
             found[str(file), status.st_ino] = (status.st_size, status.st_mtime_ns)
     return found
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from bench.measure import machine
+from bench.measure import chosen, machine
 from bench.ranks.measures import PHASES, report
 
 
@@ -22,7 +22,7 @@ def main() -> None:
         report(
             args.rounds,
             args.size_mib,
-            args.only.split(","),
+            chosen(parser, args.only, PHASES),
             ranks=args.ranks,
             notices=args.notices,
             folder=args.folder,
