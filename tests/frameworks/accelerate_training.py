@@ -42,6 +42,19 @@ class Samples(torch.utils.data.Dataset[Any]):
         return {"x": x, "index": index}
 
 
+class Noisy(Samples):
+    """Draws from a generator of its own, and counts, each time it is read."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(4)
+        self.count = 0
+
+    def __getitem__(self, index: int) -> Any:
+        found = super().__getitem__(index)
+        self.count += 1
+        return found | {"x": found["x"] + self.generator.normal() / self.count}
+
+
 class Stream(torch.utils.data.IterableDataset[Any]):
     def __iter__(self) -> Any:
         return map(Samples().__getitem__, range(SAMPLES))
@@ -70,7 +83,9 @@ loader: Any = torch.utils.data.DataLoader(
     shuffle=not {"stream", "late"} & set(variant),
     num_workers=1 if "workers" in variant else 0,
 )
-evaluation: Any = torch.utils.data.DataLoader(Samples(), batch_size=8)
+evaluation: Any = torch.utils.data.DataLoader(
+    Noisy() if "noisy" in variant else Samples(), batch_size=8
+)
 model, optimizer, loader, evaluation = accelerator.prepare(model, optimizer, loader, evaluation)
 if "scheduler" in variant:
     scheduler = accelerator.prepare(scheduler)

@@ -67,7 +67,7 @@ class ForkServer:
             command,
             cwd=ROOT,
             pass_fds=[theirs.fileno()],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         )
         theirs.close()
         self._socket = ours

@@ -17,6 +17,7 @@ from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import numpy as np
 import torch
 from transformers import (
     BertConfig,
@@ -107,6 +108,11 @@ def basic(folder: Path, case: str) -> Any:
     data = tokens(22, labels=False)
     masking = DataCollatorForLanguageModeling(tokenizer(), seed=3 if collator == "seeded" else None)
     return Trainer(bert(), args, data_collator=masking, train_dataset=data, eval_dataset=data[:4])
+
+
+def short(folder: Path, epochs: int = 1) -> Any:
+    args = arguments(folder, num_train_epochs=epochs, lr_scheduler_type="constant")
+    return Trainer(llama(), args, train_dataset=tokens(8))
 
 
 class Stream(torch.utils.data.IterableDataset[Any]):
@@ -277,6 +283,73 @@ def own(folder: Path) -> Any:
     return OwnTrainer(OwnModel(), args, train_dataset=rows, callbacks=[Average()])
 
 
+RNG = np.random.default_rng(8)
+
+
+class NoisyRows(torch.utils.data.Dataset[Any]):
+    """Each row is another one each time it is read."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(4)
+        self.count = 0
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        self.count += 1
+        row = torch.randint(4, 64, (12,), generator=self.generator)
+        return {"input_ids": row.roll(self.count), "labels": row}
+
+
+def flipping(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Draws from a generator of the program, for training and for evaluation."""
+    batch = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+    batch["input_ids"] = (batch["input_ids"] + int(RNG.integers(60))) % 64
+    return batch
+
+
+class OwnOrder(torch.utils.data.Sampler[int]):
+    """Takes rows with replacement."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(2)
+
+    def __len__(self) -> int:
+        return 4
+
+    def __iter__(self) -> Any:
+        return iter(self.generator.integers(4, size=4).tolist())
+
+
+class DrawingTrainer(Trainer):  # type: ignore[misc]  # has no types here
+    """Evaluates in an order of its own, each time in another."""
+
+    order = OwnOrder()
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        return self.order
+
+
+def drawing(folder: Path) -> Any:
+    args = arguments(folder, eval_strategy="steps", eval_steps=2)
+    data = tokens(8)
+    return DrawingTrainer(
+        llama(), args, data_collator=flipping, train_dataset=data, eval_dataset=NoisyRows()
+    )
+
+
+def kept_workers(folder: Path, evaluated: Any = None) -> Any:
+    kept = {"dataloader_num_workers": 1, "dataloader_persistent_workers": True}
+    args = arguments(folder, eval_strategy="steps", eval_steps=2, num_train_epochs=2, **kept)
+    evaluated = tokens(4) if evaluated is None else evaluated
+    return Trainer(llama(), args, train_dataset=tokens(10), eval_dataset=evaluated)
+
+
+def noisy_workers(folder: Path) -> Any:
+    return kept_workers(folder, NoisyRows())
+
+
 def sft(folder: Path, **changes: Any) -> Any:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
@@ -357,7 +430,12 @@ def grpo(folder: Path) -> Any:
 
 
 CASES = {
+    "short": short,
+    "long": lambda folder: short(folder, 3),
     "iterable": iterable,
+    "drawing": drawing,
+    "kept-workers": kept_workers,
+    "noisy-workers": noisy_workers,
     "own": own,
     "files": files,
     "grouped": grouped,

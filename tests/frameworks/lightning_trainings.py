@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ METRICS: Any = importlib.import_module("torchmetrics")
 
 SAMPLES = 96
 BATCH = 8
+TRAINING = "outlast_training"
 done: list[int] = []
 
 
@@ -69,6 +71,16 @@ def signal_itself(batches_done: int) -> None:
     if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == OPTIONS.get("rank", "0"):
         if batches_done == int(OPTIONS.get("signal_at", -1)):
             os.kill(os.getpid(), getattr(signal, OPTIONS.get("signal", "SIGTERM")))
+
+
+def wait_for_notice(trainer: Any, batches_done: int) -> None:
+    """Stay in this batch until the notice has arrived, if it is the one to be evicted in."""
+    is_chosen = str(trainer.global_rank) == OPTIONS.get("rank", "0")
+    if is_chosen and batches_done == int(OPTIONS.get("notice_at", -1)):
+        (training,) = filter(None, (getattr(one, TRAINING, None) for one in trainer.callbacks))
+        Path("reached").touch()
+        while not training._run.guard.interrupted:
+            time.sleep(0.01)
 
 
 def build_net() -> nn.Sequential:
@@ -126,6 +138,7 @@ class Model(L.LightningModule):  # type: ignore[misc]
             self.log("most", loss, on_epoch=True, on_step=False, reduce_fx="max", batch_size=BATCH)
         done.append(index)
         signal_itself(len(done))
+        wait_for_notice(self.trainer, len(done))
         return loss
 
     def on_train_epoch_end(self) -> None:

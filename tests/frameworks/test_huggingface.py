@@ -80,7 +80,7 @@ def evict(server: ForkServer, case: str, folder: Path, *steps: int) -> None:
 
 
 # A few with the oldest releases too: each case starts five processes.
-OLDER = ("plain-eval-accumulate2", "mlm-eval-accumulate1", "stopping", "iterable")
+OLDER = ("plain-eval-accumulate2", "mlm-eval-accumulate1", "stopping", "iterable", "drawing")
 
 
 def cases(*names: str) -> list[Any]:
@@ -89,7 +89,9 @@ def cases(*names: str) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("case", cases(*BASIC, "seeded-train-accumulate1"))
+@pytest.mark.parametrize(
+    "case", cases(*BASIC, "seeded-train-accumulate1", "seeded-eval-accumulate2")
+)
 def test_an_evicted_trainer_gives_the_weights_and_logs_of_a_plain_one(
     case: str, server: ForkServer, tmp_path: Path
 ) -> None:
@@ -101,7 +103,14 @@ def test_an_evicted_trainer_gives_the_weights_and_logs_of_a_plain_one(
     assert result_of(server, case, tmp_path / "durable", "durable") == undisturbed
 
 
-@pytest.mark.parametrize("case", cases("iterable", "grouped", "workers", "stopping", "own"))
+KINDS_OF_TRAINING = (
+    *("iterable", "grouped", "workers", "stopping", "own"),
+    # Evaluations that draw from generators of their own, and keep workers.
+    *("drawing", "kept-workers"),
+)
+
+
+@pytest.mark.parametrize("case", cases(*KINDS_OF_TRAINING))
 def test_every_kind_of_training_ends_as_if_undisturbed(
     case: str, server: ForkServer, tmp_path: Path
 ) -> None:
@@ -120,6 +129,16 @@ def test_every_kind_of_training_ends_as_if_undisturbed(
         text = (tmp_path / "durable" / "output.txt").read_text()
         # Once in each process that saved.
         assert text.count("Average.by_pair cannot be saved, and a resume loses it.") == 4
+
+
+def test_a_finished_run_goes_on_if_it_gets_more_epochs(server: ForkServer, tmp_path: Path) -> None:
+    undisturbed = result_of(server, "long", tmp_path / "plain", "plain")
+    result_of(server, "short", tmp_path / "durable", "durable")
+
+    found = result_of(server, "long", tmp_path / "durable", "durable")
+
+    assert found["weights"] == undisturbed["weights"]
+    assert found["logs"][-1]["step"] == undisturbed["logs"][-1]["step"] == 12
 
 
 @pytest.mark.older
@@ -215,6 +234,18 @@ def test_a_random_collator_in_workers_is_warned_about(server: ForkServer, tmp_pa
         assert code == 0, text
         is_random = case == "masked-workers"
         assert ("in worker processes" in text) == is_random, text
+
+
+def test_kept_workers_that_draw_for_an_evaluation_are_warned_about(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    for case in ("noisy-workers", "kept-workers"):
+        code, text = train(server, case, tmp_path / case, "durable")
+        assert code == 0, text
+        is_noisy = case == "noisy-workers"
+        assert text.count("draw from their own copies of the random generators") == is_noisy, text
+        assert ("the evaluation will differ" in text) == is_noisy, text
+        assert ("The evaluation data set changes dataset.count in worker" in text) == is_noisy, text
 
 
 def free_port() -> int:

@@ -46,6 +46,24 @@ class Shuffled(keras.utils.PyDataset):
         np.random.shuffle(self.order)
 
 
+class Drawing(Shuffled):
+    # Draws from generators of Keras. As a training set, it shuffles only when an epoch ends.
+    def __init__(self, length):
+        super().__init__()
+        self.noise, self.length = layers.GaussianNoise(0.5, seed=4), length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, number):
+        features, labels = super().__getitem__(number)
+        drawn = keras.random.normal(features.shape) + self.rng.normal()
+        return np.asarray(self.noise(features, training=True) + drawn), labels
+
+    def on_epoch_begin(self):
+        pass
+
+
 def loader():
     import torch
     from torch.utils.data import DataLoader, TensorDataset, default_convert
@@ -83,6 +101,7 @@ model.compile(optimizer=keras.optimizers.AdamW(3e-3), loss="mse", metrics=["accu
 data = {
     "arrays": lambda: {"x": x, "y": y, "batch_size": 16, "validation_split": 0.25},
     "pydataset": lambda: {"x": Shuffled(), "validation_data": (x, y)},
+    "drawing": lambda: {"x": Drawing(6), "validation_data": Drawing(2)},
     "loader": lambda: {"x": loader()},
 }[kind]()
 callbacks = [
@@ -101,7 +120,7 @@ np.savez("result.npz", *model.get_weights(), *logs, np.asarray(history.epoch), *
 """
 PAGE = Path(__file__).parents[2] / "docs/how-to/train-with-keras.md"
 BACKENDS = [name for name in ("torch", "jax") if importlib.util.find_spec(name)]
-KINDS = {"arrays": 5, "pydataset": 6, "loader": 6}
+KINDS = {"arrays": 5, "pydataset": 6, "drawing": 6, "loader": 6}
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -162,6 +181,37 @@ def test_a_fit_that_is_evicted_four_times_has_the_bits_of_a_plain_one(
     assert (durable / "steps.txt").read_text() == steps
     assert output.read_text().count("had already finished at step") == 1
     assert arrays_in(durable) == arrays_in(plain)
+
+
+VALIDATED = """
+import keras
+import numpy as np
+from outlast.integrations.keras import durable
+
+x = np.zeros((32, 2), "float32")
+
+
+def batches():
+    while True:
+        yield x, x[:, 0]
+
+
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile(optimizer="sgd", loss="mse")
+durable(model, "run")
+model.fit(x, x[:, 0], validation_data=batches(), validation_steps=1, epochs=1, verbose=0)
+durable(model, "other").fit(x, x[:, 0], validation_data=[x, x[:, 0]], epochs=1, verbose=0)
+"""
+
+
+def test_a_generator_of_validation_data_is_warned_about(server: ForkServer, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(VALIDATED)
+
+    started = server.start(program, folder=tmp_path, output=tmp_path / "output.txt")
+
+    assert started.wait() == 0, started.text()
+    assert started.text().count("The validation data are a generator, whose position") == 1
 
 
 REFUSED = """

@@ -3,9 +3,13 @@
 import contextlib
 import importlib
 import importlib.metadata
+import os
 import re
 import signal
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from outlast.journal import AttemptExited, RunFinished, Saved, read_journal
+from outlast.storage import open_store
 from tests.frameworks.forking import ForkedProgram, ForkServer, fork_server
 from tests.frameworks.loops import AdaptedLoop
 
@@ -206,6 +212,45 @@ def test_ranks_that_lightning_starts_by_itself_exit_with_75_too(
     assert "[3, 18, 144]" in found[0]
 
 
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+# Launchers start ranks that import the framework.
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("launcher", [TORCHRUN, []], ids=["torchrun", "lightning"])
+def test_a_notice_to_the_launcher_of_ranks_needs_no_deadline_and_changes_no_bit(
+    launcher: list[str], server: ForkServer, tmp_path: Path
+) -> None:
+    plain, folder = folders(tmp_path)
+    undisturbed = Trainings(server, "ddp", plain, ranks=2).plain()
+    run, output = folder / "run", folder / "output.txt"
+    command = [sys.executable, "-m", "outlast", "exec", "--", sys.executable, *launcher]
+    command += [str(PROGRAM), "ddp", str(folder), f"url={run}"]
+    # A deadline that is never reached: a process that waited for it would not end in time.
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"} | ENVIRON | {"OUTLAST_GRACE_SECONDS": "3600"}
+
+    with output.open("ab") as sink:
+        options: dict[str, Any] = {"cwd": folder, "env": environ, "stdout": sink, "stderr": sink}
+        program = subprocess.Popen([*command, "notice_at=16", "rank=1"], **options)
+        while not (folder / "reached").exists() and program.poll() is None:
+            time.sleep(0.05)
+        program.send_signal(TERM)
+        assert program.wait() == INTERRUPTED, output.read_text()
+        done = subprocess.run(command, **options, check=False)
+
+    assert done.returncode == 0, output.read_text()
+    (interrupted, finished) = read_journal(open_store(str(run)))
+    [saved] = [one for one in interrupted.events if isinstance(one, Saved)]
+    exits = [one for one in interrupted.events if isinstance(one, AttemptExited)]
+    # The step in progress, or the one after it.
+    assert saved.final
+    assert saved.step >= 16
+    assert [(one.exit_code, one.step) for one in exits] == [(INTERRUPTED, saved.step)]
+    assert RunFinished in map(type, finished.events)
+    results = sorted(line for line in output.read_text().splitlines() if line.startswith("result"))
+    assert results == sorted(undisturbed)
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_loop_with_fabric_has_the_bits_of_an_undisturbed_one(
     ranks: int, server: ForkServer, tmp_path: Path
@@ -319,12 +364,16 @@ def test_what_cannot_be_resumed_exactly_is_refused(
 def test_wrong_use_is_refused_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outlast.integrations.lightning import UnsupportedTraining, durable
+    from outlast.integrations.lightning import UnsupportedTraining, durable, durable_callback
     from outlast.integrations.versions import UnsupportedVersion
 
     trainer = durable(quiet_trainer(tmp_path), tmp_path / "run")
     with pytest.raises(UnsupportedTraining, match="durable already"):
         durable(trainer, tmp_path / "run")
+    callbacks = [durable_callback(tmp_path / "run"), durable_callback(tmp_path / "run")]
+    with pytest.raises(UnsupportedTraining, match="durable already"):
+        boring = importlib.import_module("lightning.pytorch.demos.boring_classes")
+        quiet_trainer(tmp_path, callbacks=callbacks).fit(boring.BoringModel())
     with pytest.raises(TypeError, match="takes a Trainer or a Fabric of Lightning, not a dict"):
         durable({}, tmp_path / "run")
     with pytest.raises(TypeError, match="needs the state"):

@@ -31,8 +31,8 @@ class RestoreMismatch(CheckpointError):
     def __init__(self, message: str, *, differences: tuple[str, ...]) -> None:
         super().__init__(
             "\n  ".join([message, *differences]),
-            hint="Make load_state_dict restore everything that state_dict returns. "
-            "To resume anyway, set OUTLAST_COMPARE_RESTORED=0.",
+            hint="Use the same classes as the run that was saved, and make load_state_dict restore "
+            "everything that state_dict returns. To resume anyway, set OUTLAST_COMPARE_RESTORED=0.",
         )
         self.differences = differences
 

@@ -22,6 +22,7 @@ from outlast._base.options import takes_options
 from outlast.checkpoint.errors import StateMismatch, UnsupportedState
 from outlast.checkpoint.position.read_ahead import ReadAhead
 from outlast.checkpoint.state.values import value
+from outlast.integrations.evaluation_data import EvaluationLoader, parts_of
 from outlast.integrations.versions import require
 from outlast.run.run import Run, RunOptions
 
@@ -70,7 +71,15 @@ class AcceleratedRun(Run):
         self._saved_things = _prepared(accelerator)
         # By the loader's id, as long as this holds the loader.
         self._read_aheads: dict[int, ReadAhead] = {}
-        super().__init__(url, _state_of(accelerator, self._loaders), **options)
+        self._evaluation = [
+            EvaluationLoader(getattr(one, "base_dataloader", one), name="evaluation loader")
+            for one in self._loaders
+        ]
+        # What decides the order of those that the run goes through, by their numbers.
+        self._trained: dict[int, frozenset[int]] = {}
+        evaluation = value(self._read_evaluation, self._write_evaluation)
+        state = _state_of(accelerator, self._loaders, evaluation)
+        super().__init__(url, state, **options)
         gradients = accelerator.gradient_state
         self._loops.is_complete = lambda: gradients.sync_gradients
 
@@ -105,8 +114,26 @@ class AcceleratedRun(Run):
             is_known = any(loader is one for one in self._loaders)
             _refuse_loader(loader, is_known=is_known)
             ahead = self._read_aheads.get(id(loader)) or _read_ahead(loader)
+            for number, one in enumerate(self._loaders):
+                if one is loader and number not in self._trained:
+                    self._trained[number] = parts_of(ahead.loader)
             self._read_aheads[id(loader)] = loader = ahead
         return super().batches(loader, epochs=epochs, accumulate=accumulate)
+
+    def _read_evaluation(self) -> list[dict[str, Any] | None]:
+        """What the prepared loaders keep that the program goes through by itself."""
+        left_out = frozenset[int]().union(*self._trained.values())
+        return [
+            None if number in self._trained else one.state(left_out=left_out)
+            for number, one in enumerate(self._evaluation)
+        ]
+
+    def _write_evaluation(self, saved: list[dict[str, Any] | None]) -> None:
+        for number, (one, found) in enumerate(zip(self._evaluation, saved, strict=True)):
+            if found is None:
+                self._trained[number] = parts_of(one.loader)
+            else:
+                one.restore(found)
 
     def _refuse_late(self) -> None:
         """What is prepared once the run has resumed is not in its state."""
@@ -167,7 +194,7 @@ def _prepared(accelerator: Any) -> list[Any]:
     ]
 
 
-def _state_of(accelerator: Any, loaders: list[Any]) -> dict[str, Any]:
+def _state_of(accelerator: Any, loaders: list[Any], evaluation: value) -> dict[str, Any]:
     # Without accelerate's wrappers, so that a checkpoint does not depend on how it was launched.
     optimizers = [one.optimizer for one in accelerator._optimizers]  # noqa: SLF001
     schedulers = [one.scheduler for one in accelerator._schedulers]  # noqa: SLF001
@@ -178,7 +205,7 @@ def _state_of(accelerator: Any, loaders: list[Any]) -> dict[str, Any]:
         "schedulers": schedulers,
         "registered": custom,
         "other_schedulers": _other_schedulers(optimizers, [*schedulers, *custom]),
-        "accelerator": _counters(accelerator, loaders),
+        "accelerator": _counters(accelerator, loaders, evaluation),
     }
     if accelerator.scaler is not None:
         state["scaler"] = accelerator.scaler
@@ -227,8 +254,11 @@ def _inner(optimizer: Any) -> Any:
     return getattr(optimizer, "optimizer", optimizer)
 
 
-def _counters(accelerator: Any, loaders: list[Any]) -> value:
-    """What accelerate counts itself: accumulated steps, epochs of each loader, its own saves."""
+def _counters(accelerator: Any, loaders: list[Any], evaluation: value) -> value:
+    """What accelerate counts itself: accumulated steps, epochs of each loader, its own saves.
+
+    And what loaders keep that are not trained with.
+    """
 
     def get() -> dict[str, Any]:
         return {
@@ -236,6 +266,7 @@ def _counters(accelerator: Any, loaders: list[Any]) -> value:
             "save_iteration": accelerator.project_configuration.iteration,
             "iterations": [getattr(one, "iteration", 0) for one in loaders],
             "has_first_iterators": [_has_first_iterator(one) for one in loaders],
+            "evaluation": evaluation.get(),
         }
 
     def set_(saved: dict[str, Any]) -> None:
@@ -253,6 +284,8 @@ def _counters(accelerator: Any, loaders: list[Any]) -> value:
                 one.iteration = iteration
         for one, has_first in zip(loaders, saved["has_first_iterators"], strict=True):
             _set_first_iterator(one, has_first)
+        if "evaluation" in saved:
+            evaluation.set(saved["evaluation"])
 
     return value(get, set_)
 

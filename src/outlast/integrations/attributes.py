@@ -203,11 +203,12 @@ def _write(holder: Any, key: str, item: Any) -> None:
 def _is_own(thing: Any) -> bool:
     """Whether an object is of a class of the program itself, and has no state of its own."""
     kind: Any = type(thing)
-    return _is_of_program(kind) and hasattr(thing, "__dict__") and not has_state_dict(thing)
+    return is_of_program(kind) and hasattr(thing, "__dict__") and not has_state_dict(thing)
 
 
 @functools.cache
-def _is_of_program(kind: Any) -> bool:
+def is_of_program(kind: Any) -> bool:
+    """Whether a class is the program's own, and not one of an installed package."""
     top: str = kind.__module__.partition(".")[0]
     if top in ("__main__", "builtins", "outlast"):
         return top == "__main__"

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import itertools
 import math
 import os
 import types
@@ -25,9 +26,11 @@ from outlast._base.logs import get_logger
 from outlast._base.options import takes_options
 from outlast.checkpoint.errors import UnsupportedState
 from outlast.checkpoint.position.container_state import is_plain
-from outlast.checkpoint.position.sources import same
+from outlast.checkpoint.position.sources import is_torch_loader, same
+from outlast.checkpoint.position.worker_shield import shield_workers
 from outlast.checkpoint.state.values import value
 from outlast.errors import OutlastError
+from outlast.integrations.evaluation_data import EvaluationLoader, KeptWorkers
 from outlast.integrations.versions import require
 from outlast.run.driven import DrivenRun
 from outlast.run.run import RunOptions
@@ -111,13 +114,16 @@ class _DurableFit:
         self._gathering: set[str] = set()
         self._restored: list[Callable[[], object]] = []
         self._batches = 0
+        self._validation = _validation(self._keras, arguments["validation_data"])
+        # The global seed generator when the current pass over the data began.
+        self._seeds_at_pass: list[int] | None = None
         self._refusal: OutlastError | None = None
         run.state.update(
             {
                 "progress": self._progress,
                 "variables": value(self._variables, self._set_variables),
                 "callbacks": value(self._attributes, self._set_attributes),
-                "seeds": value(self._seeds, self._set_seeds),
+                "seeds": value(self._randomness, self._set_randomness),
             }
         )
 
@@ -202,7 +208,9 @@ class _DurableFit:
         adapter = iterator.data_adapter
         loader = getattr(adapter, "_dataloader", None)
         if loader is None:
-            yield from self._pass_over(_source(iterator))
+            if self._run.position.batch == 0:
+                self._seeds_at_pass = _seeds()
+            yield from self._pass_over(self._source(iterator))
             return
         adapter.on_epoch_begin()
         # The adapter converts what it iterates over. torch skips what was done without loading it.
@@ -321,15 +329,49 @@ class _DurableFit:
         restore()
         self._restored.append(restore)
 
-    def _seeds(self) -> list[int] | None:
-        """The state of Keras' global seed generator, if the program has used it."""
-        found = _global_state().get_global_attribute(_GLOBAL_SEEDS)
-        return None if found is None else np.asarray(_tensor(found.state)).tolist()
+    def _randomness(self) -> dict[str, Any]:
+        """What draws random numbers, besides layers and the training data."""
+        validation = self._validation
+        return {
+            "global": _seeds(),
+            "pass": self._seeds_at_pass,
+            "validation": None if validation is None else validation.state(),
+        }
 
-    def _set_seeds(self, saved: list[int] | None) -> None:
-        if saved is not None:
-            seeds = import_module("keras.src.random.seed_generator")
-            seeds.global_seed_generator().state.assign(np.asarray(saved))
+    def _set_randomness(self, saved: Any) -> None:
+        if not isinstance(saved, dict):
+            # Earlier versions saved the global generator alone, if there was one.
+            saved = {"global": saved, "pass": None, "validation": None}
+        if saved["global"] is not None:
+            _set_seeds(saved["global"])
+        self._seeds_at_pass = saved["pass"]
+        if self._validation is not None and saved["validation"] is not None:
+            self._validation.restore(saved["validation"])
+
+    def _source(self, iterator: Any) -> Any:
+        """What one pass goes over, and from which all that decides its order can be found."""
+        adapter = iterator.data_adapter
+        if isinstance(adapter, _adapters().ArrayDataAdapter):
+            found = iterator._get_iterator()
+            if type(found).__module__.startswith("torch."):
+                # It can skip batches without reading them.
+                return found
+        done = self._run.position.batch
+
+        def begin() -> Iterator[Any]:
+            now = _seeds()
+            if done:
+                _set_seeds(self._seeds_at_pass)
+            # Part of the pass, because a data set may shuffle here.
+            adapter.on_epoch_begin()
+            batches = iter(iterator._get_iterator())
+            yield from itertools.islice(batches, done)
+            if done:
+                # What is left is drawn as it would have been.
+                _set_seeds(now)
+            yield from batches
+
+        return _Source(begin=begin, dataset=getattr(adapter, "py_dataset", None))
 
 
 class _Source(types.SimpleNamespace):
@@ -340,21 +382,33 @@ class _Source(types.SimpleNamespace):
         return found
 
 
-def _source(iterator: Any) -> Any:
-    """What one pass goes over, and from which all that decides its order can be found."""
-    adapter = iterator.data_adapter
-    if isinstance(adapter, _adapters().ArrayDataAdapter):
-        found = iterator._get_iterator()
-        if type(found).__module__.startswith("torch."):
-            # It can skip batches without reading them.
-            return found
+class _Validation(EvaluationLoader):
+    """Validation data other than arrays: what they keep from one validation to the next."""
 
-    def begin() -> Iterator[Any]:
-        # Part of the pass, because a data set may shuffle here.
-        adapter.on_epoch_begin()
-        return iter(iterator._get_iterator())
+    def __init__(self, data: Any) -> None:
+        super().__init__(data, name="validation data")
+        shield_workers(data)
+        self._workers = KeptWorkers(data, name="validation")
 
-    return _Source(begin=begin, dataset=getattr(adapter, "py_dataset", None))
+    def state(self, *, left_out: frozenset[int] = frozenset()) -> dict[str, Any]:
+        self._workers.check()
+        return super().state(left_out=left_out)
+
+
+def _validation(keras: Any, given: Any) -> _Validation | None:
+    """What to save of the `validation_data` of a fit. Warns if that is not possible."""
+    found = given[0] if isinstance(given, tuple | list) and given else given
+    if isinstance(found, keras.utils.PyDataset) or is_torch_loader(found):
+        return _Validation(found)
+    is_array = found is None or _adapters().array_data_adapter.can_convert_arrays(found)
+    if not is_array:
+        log.warning(
+            "The validation data are a %s, whose position and random generators cannot be saved: "
+            "after a resume, validation metrics may differ from those of an uninterrupted run. Use "
+            "arrays, a keras.utils.PyDataset or a torch DataLoader.",
+            type(found).__qualname__,
+        )
+    return None
 
 
 def _refuse_inexact(keras: Any, iterator: Any) -> None:
@@ -397,6 +451,21 @@ def _untracked(found: Any) -> Any:
 
 def _is_layer(thing: Any) -> bool:
     return hasattr(thing, "add_weight")
+
+
+def _seeds() -> list[int] | None:
+    """The state of Keras' global seed generator, if the program has used it."""
+    found = _global_state().get_global_attribute(_GLOBAL_SEEDS)
+    return None if found is None else np.asarray(_tensor(found.state)).tolist()
+
+
+def _set_seeds(saved: list[int] | None) -> None:
+    if saved is None:
+        # It is made when it is used, with a seed from Python's generator.
+        _global_state().set_global_attribute(_GLOBAL_SEEDS, None)
+        return
+    seeds = import_module("keras.src.random.seed_generator")
+    seeds.global_seed_generator().state.assign(np.asarray(saved))
 
 
 def _tensor(variable: Any) -> Any:

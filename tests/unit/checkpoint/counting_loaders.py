@@ -43,6 +43,26 @@ class ListInPlace(Custom):
         return iter(list(self.order))
 
 
+class ListAtTheEnd(ListInPlace):
+    """Shuffles one list when an epoch ends, for the next one."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from list(self.order)
+        self.generator.shuffle(self.order)
+
+
+class PlainAtTheEnd:
+    """The same as batches of an iterable that torch does not know."""
+
+    def __init__(self) -> None:
+        self.sampler = ListAtTheEnd(random.Random(1))
+
+    def __iter__(self) -> Iterator[Any]:
+        numbers = map(float, self.sampler)
+        while batch := list(itertools.islice(numbers, BATCH)):
+            yield batch
+
+
 class ArrayInPlace(Custom):
     def __init__(self) -> None:
         super().__init__(np.random.default_rng(1))
@@ -283,6 +303,8 @@ def of_stream(make: Any) -> Make:
 CARRIED: dict[str, Make] = {
     "a list in place": sampled(ListInPlace),
     "a list in place by its own generator": sampled(lambda: ListInPlace(random.Random(1))),
+    "a list in place at the end": sampled(lambda: ListAtTheEnd(random.Random(1))),
+    "a list in place at the end of an iterable": lambda **_: (PlainAtTheEnd(), {}),
     "an array in place": sampled(ArrayInPlace),
     "file names and a queue": sampled(FilesInPlace),
     "a count in a tensor": sampled(InTensor),

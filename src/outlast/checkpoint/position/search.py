@@ -27,7 +27,7 @@ from outlast.checkpoint.position.sources import (
 )
 from outlast.checkpoint.position.stand_in import StandIn
 from outlast.checkpoint.state.modules import is_module
-from outlast.checkpoint.state.randomness import as_value
+from outlast.checkpoint.state.randomness import as_value, is_seed_generator
 from outlast.checkpoint.state.traits import attributes_of
 from outlast.checkpoint.state.values import value
 
@@ -227,8 +227,10 @@ def _is_cut(thing: Any) -> bool:
 
 def _is_generator(thing: Any) -> bool:
     torch = sys.modules.get("torch")
-    return isinstance(thing, _GENERATORS) or (
-        torch is not None and isinstance(thing, torch.Generator)
+    return (
+        isinstance(thing, _GENERATORS)
+        or (torch is not None and isinstance(thing, torch.Generator))
+        or is_seed_generator(thing)
     )
 
 

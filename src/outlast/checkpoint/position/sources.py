@@ -87,16 +87,23 @@ class Sources:
         """All plain attributes, and the contents of containers that are small enough."""
         return self.settings() | _scalars(self.others) | self._contents()
 
+    def holder(self, path: str) -> Any:
+        """The container, or the object with the attribute, that one of `counters` was read from."""
+        if path in self.containers:
+            return self.containers[path]
+        parent, _, _ = path.rpartition(".")
+        return self.iterables.get(parent, self.others.get(parent))
+
     def set_counter(self, path: str, found: Any) -> None:
         """Put back what `counters` read, unless it means something else in this process."""
         if path in self.containers:
             if isinstance(found, Mapping) and not self._is_log(path, found):
                 container_state.put(self.containers[path], dict(found))
             return
-        holder, _, name = path.rpartition(".")
-        thing = self.iterables.get(holder)
+        parent, _, name = path.rpartition(".")
+        thing = self.iterables.get(parent)
         if thing is None:
-            thing = self.others.get(holder)
+            thing = self.others.get(parent)
             if thing is None or not _is_same_everywhere(thing, name, found):
                 return
         if name == "epoch" and callable(getattr(thing, "set_epoch", None)):

@@ -7,6 +7,7 @@ drawn again to verify it. An order that comes out differently is refused.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -235,6 +236,35 @@ class Position:
             self._saved = self._saved | {"epoch": self._epoch, "batch": 0}
             self._saved.pop("pass", None)
 
+    @contextmanager
+    def lent(self, loader: Any) -> Iterator[None]:
+        """For code that uses parts of a loader after a resume, before the loop goes on.
+
+        An evaluation, for example, whose collator is that of the loader. Generators and counters
+        are as they were at the save, and what the code does with them remains.
+        """
+        saved = self._saved
+        if saved is None or not isinstance(saved.get("now", {}).get("own"), dict):
+            yield
+            return
+        now, paths = saved["now"], saved["changed"]
+        sources = search({"": loader})
+        for path in now["own"].keys() & sources.generators.keys():
+            sources.set_state(path, now["own"][path])
+        for path in now["counters"].keys() & set(paths):
+            sources.set_counter(path, now["counters"][path])
+        yield
+        states, counters = sources.states(), sources.counters()
+        self._saved = saved | {
+            "now": {
+                "own": {path: states.get(path, one) for path, one in now["own"].items()},
+                "counters": {
+                    path: counters.get(path, one) if path in paths else one
+                    for path, one in now["counters"].items()
+                },
+            }
+        }
+
     def restore_random(self) -> None:
         """Set the global generators as they were at the save that was resumed from."""
         if self._global_now is not None:
@@ -326,6 +356,11 @@ class Position:
         elif self._sets_epoch:
             self._numbers.resume(loader)
         replay = Replay(saved, self._global_now, self._sources)
+        rest = self._replayed(loader, saved, replay)
+        self._know_unchanged()
+        return rest
+
+    def _replayed(self, loader: Any, saved: dict[str, Any], replay: Replay) -> Iterator[Any]:
         if "loader" in saved:
             return self._resumed_by_itself(loader, saved["loader"], replay)
         is_reused = replay.record.get("reused", self._epoch > 0)
@@ -355,6 +390,13 @@ class Position:
         # It finds its place by itself, but draws more, or less, than it did the first time.
         replay.settle()
         return rest
+
+    def _know_unchanged(self) -> None:
+        """Add what had not changed, and so was not saved: it may change later in this epoch."""
+        assert self._start is not None, "The epoch was begun by an earlier process."
+        now = self._sources().counters()
+        self._counters = now | self._counters
+        self._start = self._start | {"counters": now | self._start.get("counters", {})}
 
     def _new_pass(self, *, is_reused: bool) -> IndexPass | ContentPass:
         is_by_index = self._is_by_index()

@@ -36,7 +36,16 @@ def as_value(thing: object) -> value | None:
         return _bits(thing)
     if torch is not None and isinstance(thing, torch.Generator):
         return value(thing.get_state, thing.set_state)
+    if is_seed_generator(thing):
+        return _seeds(thing)
     return None
+
+
+def is_seed_generator(thing: object) -> bool:
+    """Whether this is a generator of Keras, on any backend."""
+    keras = sys.modules.get("keras")
+    kind = getattr(getattr(keras, "random", None), "SeedGenerator", None)
+    return kind is not None and isinstance(thing, kind)
 
 
 def bits_of(thing: object) -> object | None:
@@ -91,6 +100,24 @@ def _bits(bits: Any) -> value:
         if 0 < missing <= _CHILDREN_MAX:
             # The count can only be raised, by children that nobody uses.
             bits.seed_seq.spawn(missing)
+
+    return value(get, set_)
+
+
+def _seeds(generator: Any) -> value:
+    """The variable of a SeedGenerator. While `fit` runs on JAX, those of the model are empty."""
+
+    def get() -> list[int] | None:
+        found = generator.state._value  # noqa: SLF001 - `value` fails if it is empty
+        if found is None:
+            return None
+        detached = found.detach().cpu() if hasattr(found, "detach") else found
+        return [int(number) for number in detached]
+
+    def set_(saved: list[int] | None) -> None:
+        if saved is not None:
+            numpy = sys.modules["numpy"]
+            generator.state.assign(numpy.asarray(saved, generator.state.dtype))
 
     return value(get, set_)
 

@@ -7,6 +7,7 @@ moment. Those batches are saved themselves, and handed out first after a resume.
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
 
@@ -98,6 +99,12 @@ class TrainingBatches:
         elif hasattr(loader, "set_epoch"):
             # The trainer has told this to a copy of the loader.
             loader.set_epoch(epoch)
+
+    def lent(self, position: Position, loader: Any) -> AbstractContextManager[None]:
+        """For an evaluation after a resume, before the epoch goes on. See `Position.lent`."""
+        base = getattr(loader, "base_dataloader", loader)
+        _make_generators(base)
+        return position.lent(base)
 
     def close_epoch(self) -> None:
         """The epoch is over. What is drawn ahead, if the trainer stopped early, is dropped."""

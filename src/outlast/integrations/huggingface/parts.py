@@ -1,10 +1,13 @@
 """The objects of a trainer that keep a state: model, optimizer, scheduler, and those of its own."""
 
+from importlib import import_module
+from types import FunctionType
 from typing import Any
 
 from outlast.checkpoint.state.modules import is_module
 from outlast.checkpoint.state.randomness import as_value
 from outlast.checkpoint.state.tree import has_state_dict
+from outlast.integrations.attributes import is_of_program
 
 _KNOWN = frozenset(
     "args model model_wrapped optimizer lr_scheduler accelerator deepspeed state control "
@@ -28,9 +31,24 @@ def state_of(trainer: Any) -> dict[str, Any]:
     return state | ({"parts": parts} if parts else {})
 
 
+def own_attributes(trainer: Any) -> dict[str, Any]:
+    """The attributes that are functions, samplers, or objects of the program's own classes."""
+    return {
+        name: item
+        for name, item in vars(trainer).items()
+        if name not in _KNOWN
+        and not is_module(item)
+        and (is_of_program(item.__class__) or isinstance(item, FunctionType) or _is_sampler(item))
+    }
+
+
 def is_of_trl(trainer: Any) -> bool:
     """Whether the class of a trainer is one of TRL's, or inherits from one."""
     return any(kind.__module__.startswith("trl.") for kind in type(trainer).__mro__)
+
+
+def _is_sampler(item: Any) -> bool:
+    return isinstance(item, import_module("torch.utils.data").Sampler)
 
 
 def _is_part(trainer: Any, name: str, item: Any) -> bool:

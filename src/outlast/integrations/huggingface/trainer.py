@@ -43,6 +43,11 @@ class DurableTrainer(_Trainer):  # type: ignore[misc]  # the base is not known b
             return {}
         return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler)
 
+    def get_eval_dataloader(self, *args: Any, **kwargs: Any) -> Any:
+        loader = super().get_eval_dataloader(*args, **kwargs)
+        self._outlast.track_evaluation(loader)
+        return loader
+
     def _run_epoch(self, **kwargs: Any) -> None:
         self._outlast.begin_epoch(kwargs)
         super()._run_epoch(**kwargs)

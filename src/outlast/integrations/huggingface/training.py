@@ -16,6 +16,7 @@ from outlast.checkpoint.state.values import value
 from outlast.errors import OutlastError
 from outlast.integrations.huggingface.batches import TrainingBatches
 from outlast.integrations.huggingface.best import BestModel
+from outlast.integrations.huggingface.evaluation import TrainerEvaluation
 from outlast.integrations.huggingface.parts import state_of
 from outlast.integrations.huggingface.progress import TrainerProgress, has_own_hooks
 from outlast.integrations.plain import encoded
@@ -37,6 +38,7 @@ class DurableTraining:
         self._stack: ExitStack | None = None
         self._run: DrivenRun | None = None
         self._progress: TrainerProgress | None = None
+        self._evaluation: TrainerEvaluation | None = None
         # What was restored, until the loop begins.
         self._saved: dict[str, Any] | None = None
         self._random: Any = None
@@ -78,6 +80,7 @@ class DurableTraining:
         trainer = self._trainer
         self._updates_per_epoch = updates
         self._progress = TrainerProgress(trainer)
+        self._evaluation = TrainerEvaluation(trainer)
         state = state_of(trainer) | {"trainer": value(self._read, self._write)}
         if trainer.args.load_best_model_at_end:
             state["best"] = BestModel(trainer).part()
@@ -134,6 +137,11 @@ class DurableTraining:
         self._run.advance()
         self._is_pending = False
 
+    def track_evaluation(self, loader: Any) -> None:
+        """The trainer evaluates with this loader. It may do so before it trains."""
+        if self._evaluation is not None:
+            self._evaluation.track(loader)
+
     def end_epoch(self) -> None:
         """An epoch is over, with everything that the trainer does at its end."""
         control = self._trainer.control
@@ -151,6 +159,7 @@ class DurableTraining:
         """The result of a run that was finished before this process."""
         assert self._saved is not None and self._progress is not None, "It was restored."
         self._progress.write(self._saved["progress"])
+        self._restore_evaluation(self._saved)
         self._trainer.is_in_train = False
         return finished_output(self.step, self._saved["output"])
 
@@ -171,29 +180,42 @@ class DurableTraining:
     def _go_on(self, arguments: dict[str, Any]) -> bool:
         """Continue in the middle of an epoch; returns whether it was the last step of it."""
         assert self._saved is not None and self._progress is not None, "It was restored."
+        assert self._run is not None, "The run is open."
         saved, self._saved = self._saved, None
         self._progress.write(saved["progress"])
+        if saved["output"] is not None:
+            # It was finished, and is to train longer now.
+            control = self._trainer.control
+            control.should_training_stop = control.should_epoch_stop = False
         self._updates = saved["updates"]
+        self._restore_evaluation(saved)
         generators().set(self._random)
         if not saved["pending"]:
             return False
         trainer = self._trainer
         names = ("model", "trial", "epoch", "ignore_keys_for_eval", "start_time")
-        trainer._maybe_log_save_evaluate(  # noqa: SLF001 - the trainer was about to do this
-            trainer._tr_loss,  # noqa: SLF001
-            self.last_step[0],
-            *(arguments[name] for name in names),
-            learning_rate=self.last_step[1],
-        )
+        with self.batches.lent(self._run.position, arguments["train_dataloader"]):
+            trainer._maybe_log_save_evaluate(  # noqa: SLF001 - the trainer was about to do this
+                trainer._tr_loss,  # noqa: SLF001
+                self.last_step[0],
+                *(arguments[name] for name in names),
+                learning_rate=self.last_step[1],
+            )
         # What follows may have told it to stop, too.
         control = trainer.control
         return bool(saved["over"] or control.should_epoch_stop or control.should_training_stop)
+
+    def _restore_evaluation(self, saved: dict[str, Any]) -> None:
+        assert self._evaluation is not None, "It is made before the run is opened."
+        if "evaluation" in saved:
+            self._evaluation.write(saved["evaluation"])
 
     def _read(self) -> dict[str, Any]:
         if self._saved is not None:
             # Not continued yet: this is still what there is to continue from.
             return self._saved
         assert self._progress is not None, "It is made before the run is opened."
+        assert self._evaluation is not None, "It is made before the run is opened."
         grad_norm, learning_rate = self.last_step
         return {
             "epoch": self._epoch,
@@ -203,6 +225,7 @@ class DurableTraining:
             "last": [encoded(grad_norm), encoded(learning_rate)],
             "batches": self.batches.record(),
             "progress": self._progress.read(),
+            "evaluation": self._evaluation.read(),
             "output": self._output,
         }
 

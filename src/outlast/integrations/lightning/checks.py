@@ -24,6 +24,15 @@ def check_trainer(trainer: Any) -> None:
         )
 
 
+def check_single(trainer: Any) -> None:
+    """Raise `UnsupportedTraining` if several runs would save the same training."""
+    if sum(hasattr(one, "outlast_training") for one in trainer.callbacks) > 1:
+        raise UnsupportedTraining(
+            "This trainer is durable already: it has several callbacks of durable_callback.",
+            hint="Pass one of them to the trainer.",
+        )
+
+
 def check_strategy(strategy: Any) -> None:
     """Raise `UnsupportedTraining` for a strategy that durable was not tested with."""
     name = type(strategy).__name__

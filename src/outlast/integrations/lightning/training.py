@@ -15,7 +15,7 @@ from typing import Any
 from outlast._base.logs import get_logger
 from outlast.checkpoint.state.randomness import generators
 from outlast.checkpoint.state.values import value
-from outlast.integrations.lightning.checks import check_module, check_trainer
+from outlast.integrations.lightning.checks import check_module, check_single, check_trainer
 from outlast.integrations.lightning.loaders import TrainingData
 from outlast.integrations.lightning.trainer_state import TrainerState, clear_restarting
 from outlast.run.driven import DrivenRun
@@ -50,6 +50,7 @@ class DurableTraining:
         if trainer.fast_dev_run:
             log.info("With fast_dev_run, nothing is saved and nothing is resumed.")
             return
+        check_single(trainer)
         self._has_fitted = True
         check_trainer(trainer)
         check_module(trainer)

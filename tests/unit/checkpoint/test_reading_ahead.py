@@ -1,0 +1,106 @@
+"""What a start reads before it has claimed its attempt, and how a save is cut into packs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from outlast.checkpoint.checkpointer import Checkpointer
+from outlast.checkpoint.format.layout import Span
+from outlast.checkpoint.saving import packing
+from outlast.storage import ROUTINE, Buffer, Limits, Store
+from tests.faults.stores import AroundStore, wrapped
+from tests.unit.checkpoint.stores import NEVER, memory_url, resumed, saved
+
+
+class WatchedStore(AroundStore):
+    """Notes what is read and created, and calls `on_claim` right before an attempt is claimed."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.seen: list[str] = []
+
+    def on_claim(self) -> None:
+        pass
+
+    def create(self, name: str, parts: Sequence[Buffer], *, limits: Limits = ROUTINE) -> None:
+        if name.startswith("attempts/"):
+            self.on_claim()
+        self.seen.append(f"create {name}")
+        super().create(name, parts, limits=limits)
+
+    def read(
+        self, name: str, *, start: int = 0, length: int | None = None, limits: Limits = ROUTINE
+    ) -> bytes:
+        self.seen.append(f"read {name}")
+        return super().read(name, start=start, length=length, limits=limits)
+
+
+def test_the_newest_manifest_is_read_once_and_before_the_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = memory_url()
+    saved(url, {"x": np.ones(3)}, step=4)
+    stores: list[WatchedStore] = []
+
+    def watched(store: Store) -> Store:
+        stores.append(WatchedStore(store))
+        return stores[-1]
+
+    wrapped(monkeypatch, watched)
+
+    assert resumed(url, {"x": np.zeros(3)}) == 4
+
+    [store] = stores
+    reads = [number for number, what in enumerate(store.seen) if what.startswith("read manifests/")]
+    assert len(reads) == 1
+    assert reads[0] < store.seen.index("create attempts/000002.json")
+
+
+def test_a_checkpoint_that_another_attempt_commits_before_the_claim_is_resumed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, live = memory_url(), {"x": np.ones(3)}
+    older = Checkpointer(url, live, every_steps=NEVER)
+    older.resume()
+    older.save(1)
+    older.wait()
+
+    class Late(WatchedStore):
+        def on_claim(self) -> None:
+            live["x"] += 1
+            older.save(2)
+            older.wait()
+
+    wrapped(monkeypatch, Late)
+    state = {"x": np.zeros(3)}
+
+    assert resumed(url, state) == 2
+    assert np.array_equal(state["x"], [2, 2, 2])
+    older.close()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([100, 100, 100], [300]),
+        ([100] * 10, [400, 400, 200]),
+        ([100] * 8 + [40], [400, 440]),
+        ([100] * 8 + [60], [400, 400, 60]),
+        ([400, 400, 10], [400, 410]),
+        ([1000], [1000]),
+        ([], []),
+    ],
+)
+def test_a_small_rest_joins_the_last_pack(
+    monkeypatch: pytest.MonkeyPatch, lengths: list[int], expected: list[int]
+) -> None:
+    monkeypatch.setattr(packing, "PACK_BYTES_MAX", 400 * 4096)
+    spans, start = [], 0
+    for length in lengths:
+        spans.append(Span(start=start, length=length * 4096))
+        start += length * 4096
+
+    batches = packing._batches(((str(s.start), s) for s in spans), end_of_all=start)
+
+    assert [sum(s.length for _, s in batch) // 4096 for batch in batches] == expected
