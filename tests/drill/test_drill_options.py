@@ -215,14 +215,32 @@ def test_a_silent_duplicate_hears_nothing_and_vanishes_later() -> None:
     assert "finished" not in failing(report), report.story()
 
 
-def test_hostile_moments_are_met() -> None:
-    report = conclusive_drill(
-        WELL_BEHAVED, evictions=3, hostile=1, no_notice=0.6, grace=AMPLE, seed=1
+def test_hostile_moments_are_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.drills.runner._PATIENCE_SECONDS_MIN", 300.0)
+    # Outside the folder of the job, so that counting is not taken for a save or a sign of life.
+    starts = tmp_path / "starts"
+    # The second and third process save until they are evicted, and the fourth never starts up.
+    script = f"""
+        echo start >> {starts}
+        number=$(wc -l < {starts})
+        if [ $number -eq 4 ]; then while :; do sleep 0.05; done; fi
+        trap 'exit 75' TERM
+        echo up
+        if [ $number -eq 1 ]; then
+            for step in 1 2 3 4 5; do echo $step > save; sleep 0.1; done
+        elif [ $number -lt 4 ]; then
+            while :; do echo $number; done > save
+        fi
+    """
+
+    report = drill(
+        ["sh", "-c", script], evictions=3, hostile=1, no_notice=0.6, grace=AMPLE, seed=1
     )
 
-    assert report.evicted is not None
-    hits = {one.moment for one in report.evicted.evictions if one.hit}
-    assert hits >= {EvictionMoment.START_UP, EvictionMoment.SAVE}, report.story()
+    assert report.evicted is not None, report.story()
+    hits = [one.moment for one in report.evicted.evictions if one.hit]
+    save, start_up = EvictionMoment.SAVE, EvictionMoment.START_UP
+    assert hits == [save, save, start_up], report.story()
 
 
 def test_the_back_off_of_a_job_makes_a_restart_wait(monkeypatch: pytest.MonkeyPatch) -> None:
