@@ -233,9 +233,7 @@ def test_hostile_moments_are_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         fi
     """
 
-    report = drill(
-        ["sh", "-c", script], evictions=3, hostile=1, no_notice=0.6, grace=AMPLE, seed=1
-    )
+    report = drill(["sh", "-c", script], evictions=3, hostile=1, no_notice=0.6, grace=AMPLE, seed=1)
 
     assert report.evicted is not None, report.story()
     hits = [one.moment for one in report.evicted.evictions if one.hit]
