@@ -2,7 +2,8 @@
 
 The traces lie outside the project; without OUTLAST_TEST_DATA, those tables are left out. `TRACES`
 and `TRACES_USED` were looked at while the rule was designed. All others in the folder `traces` only
-judge it: nothing was tuned to them.
+judge it: nothing was tuned to them. Those in the folder `later` are of other collections, and were
+read after the rule was final; docs/explanation/interval.md says where they come from.
 """
 
 import json
@@ -172,7 +173,14 @@ def judging_rows(data: Path) -> Iterator[Row]:
     found = all_traces(data)
     used = [data / name for name in TRACES] + [path for path in found if path.name in TRACES_USED]
     unused = [path for path in found if path.name not in TRACES_USED]
-    for name, paths in (("traces used for the design", used), ("unused traces", unused)):
+    later = sorted((data / "later").glob("*"))
+    groups = {
+        "traces used for the design": used,
+        "unused traces": unused,
+        "later traces": later,
+        "unused and later traces": [*unused, *later],
+    }
+    for name, paths in groups.items():
         for how, read in (("as recorded", read_trace), ("within steps", drawn_within_steps)):
             yield from rows_of(f"{name}, losses {how}", paths, read)
         yield from halves_rows(name, paths)
