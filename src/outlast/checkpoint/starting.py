@@ -7,19 +7,24 @@ If killed: the number stays taken, and the next attempt starts in the same way.
 import contextlib
 import os
 import socket
+import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
 
 from outlast._base.logs import get_logger
-from outlast.checkpoint.errors import CheckpointError, CheckpointsMissing
+from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError, CheckpointsMissing
 from outlast.checkpoint.format.manifest import MANIFESTS, PACKS, attempt_of_pack
 from outlast.checkpoint.format.root import AnyManifest
 from outlast.checkpoint.ranks import START_SECONDS_MAX, RankGroup
 from outlast.checkpoint.restoring.group_resume import resume_together
-from outlast.checkpoint.restoring.resume import Resumption, StateFiller, resume_newest
+from outlast.checkpoint.restoring.resume import (
+    Resumption,
+    StateFiller,
+    resume_newest,
+    resumed_from,
+)
 from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import (
     has_committed,
@@ -32,7 +37,7 @@ from outlast.errors import OutlastError
 from outlast.journal import events
 from outlast.journal.place import place_from
 from outlast.journal.writer import JournalWriter
-from outlast.storage import Store
+from outlast.storage import NotFound, Store
 
 log = get_logger(__name__)
 
@@ -56,34 +61,72 @@ class StartedAttempt:
     world_id: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Claimed:
+    """A number that belongs to this attempt, and what was learned on the way."""
+
+    attempt: int
+    journal: JournalWriter
+    history: History
+    outdated: list[str]
+
+
 def start_attempt(
     store: Store, filler: StateFiller, group: RankGroup | None = None
 ) -> StartedAttempt:
     """Claim the next attempt and fill the state from the newest checkpoint that verifies."""
     if group is None:
-        return _start(store, partial(_resume, store, filler))
+        return _start_alone(store, filler)
     if group.rank == 0:
         return _lead(store, filler, group)
     return _follow(store, filler, group)
 
 
-def _start(
-    store: Store,
-    resume: Callable[[History, Mapping[str, AnyManifest]], Resumption | None],
-    on_claim: Callable[[int], str] = lambda _: "",
-    world_size: int = 1,
-) -> StartedAttempt:
-    # At once, because each request to a distant store takes its time. All of it only reads.
-    with ThreadPoolExecutor(2, thread_name_prefix="outlast-start") as pool:
-        listing = pool.submit(fence.numbers, store)
+def _start_alone(store: Store, filler: StateFiller) -> StartedAttempt:
+    """Start as the only process. The state is filled while the attempt is being claimed."""
+    with ThreadPoolExecutor(3, thread_name_prefix="outlast-start") as pool:
+        key_check = pool.submit(refuse_without_key, store)
+        claiming = pool.submit(_claim, store, key_check.result)
         reading = pool.submit(_newest_manifest, store)
-        refuse_without_key(store)
-        listed = listing.result()
-        newest = max(listed, default=0)
-        facts, history = _learn(store, newest)
-        known = reading.result()
+        key_check.result()
+        ahead, error = _fill_ahead(filler, reading.result())
+        claimed = claiming.result()
+    with _failure_recorded(claimed):
+        if error is not None:
+            raise error
+        # Another attempt could commit until now, so the checkpoints are listed again.
+        resumption = _resume(store, filler, claimed.history, ahead)
+    return _started(claimed, resumption)
+
+
+def _fill_ahead(
+    filler: StateFiller, known: Mapping[str, AnyManifest]
+) -> tuple[Resumption | None, BaseException | None]:
+    """Fill the state from the checkpoint that is probably the newest; or the error that it raises.
+
+    What cannot be read is tried again, and reported, once the attempt is claimed.
+    """
+    began = time.monotonic()
+    for manifest in known.values():
+        try:
+            return resumed_from(manifest, filler.fill(manifest), began=began), None
+        except (CheckpointCorrupt, NotFound) as error:
+            log.debug("Could not restore %s ahead: %s", manifest.name, error)
+        except BaseException as error:
+            return None, error
+    return None, None
+
+
+def _claim(store: Store, check_key: Callable[[], object], world_size: int = 1) -> _Claimed:
+    """Claim the next number, and record in its journal that the attempt has started.
+
+    `check_key` raises if this process must not take the run from another.
+    """
+    listed = fence.numbers(store)
+    newest = max(listed, default=0)
+    facts, history = _learn(store, newest)
+    check_key()
     attempt = fence.claim(store, after=newest, facts=facts)
-    world_id = on_claim(attempt)
     journal = JournalWriter(store, attempt, signs_of_life=True)
     journal.record(
         events.AttemptStarted(
@@ -95,45 +138,56 @@ def _start(
             **asdict(place_from()),
         )
     )
+    return _Claimed(
+        attempt=attempt, journal=journal, history=history, outdated=fence.outdated(listed)
+    )
+
+
+@contextlib.contextmanager
+def _failure_recorded(claimed: _Claimed) -> Iterator[None]:
+    """Record an error in the journal of the attempt, and end it."""
     try:
-        # Another attempt could commit until now, so the checkpoints are listed again.
-        resumption = resume(history, known)
+        yield
     except BaseException as error:
         what = f"{type(error).__name__}: {error}"
-        journal.record(events.AttemptFailed(at=events.utc_now(), step=0, error=what))
-        journal.close()
+        claimed.journal.record(events.AttemptFailed(at=events.utc_now(), step=0, error=what))
+        claimed.journal.close()
         raise
+
+
+def _started(
+    claimed: _Claimed, resumption: Resumption | None, world_id: str = ""
+) -> StartedAttempt:
     if resumption is not None:
-        journal.record(_resumed(resumption))
+        claimed.journal.record(_resumed(resumption))
     return StartedAttempt(
-        attempt=attempt,
-        journal=journal,
-        history=history,
+        attempt=claimed.attempt,
+        journal=claimed.journal,
+        history=claimed.history,
         resumption=resumption,
-        outdated=fence.outdated(listed),
+        outdated=claimed.outdated,
         world_id=world_id,
     )
 
 
 def _lead(store: Store, filler: StateFiller, group: RankGroup) -> StartedAttempt:
     """Start as rank 0. What goes wrong before the others are asked for anything, they hear too."""
-
-    def on_claim(attempt: int) -> str:
-        world_id = uuid.uuid4().hex
-        group.publish("start", {"attempt": attempt, "world_id": world_id})
-        return world_id
-
-    def resume(history: History, known: Mapping[str, AnyManifest]) -> Resumption | None:
-        return resume_together(
-            store,
-            filler,
-            group,
-            known=known,
-            check_empty=lambda: _check_empty(store, has_saved=history.has_saved),
-        )
-
     try:
-        return _start(store, resume, on_claim, world_size=group.size)
+        with ThreadPoolExecutor(2, thread_name_prefix="outlast-start") as pool:
+            key_check = pool.submit(refuse_without_key, store)
+            reading = pool.submit(_newest_manifest, store)
+            claimed = _claim(store, key_check.result, world_size=group.size)
+        world_id = uuid.uuid4().hex
+        with _failure_recorded(claimed):
+            group.publish("start", {"attempt": claimed.attempt, "world_id": world_id})
+            resumption = resume_together(
+                store,
+                filler,
+                group,
+                known=reading.result(),
+                check_empty=lambda: _check_empty(store, has_saved=claimed.history.has_saved),
+            )
+        return _started(claimed, resumption, world_id)
     except Exception as error:
         # If the others have the number of the attempt already, this changes nothing.
         with contextlib.suppress(CheckpointError):
@@ -183,10 +237,10 @@ def _newest_manifest(store: Store) -> dict[str, AnyManifest]:
 
 
 def _resume(
-    store: Store, filler: StateFiller, history: History, known: Mapping[str, AnyManifest]
+    store: Store, filler: StateFiller, history: History, ahead: Resumption | None
 ) -> Resumption | None:
     for _ in range(_LISTINGS):
-        found = resume_newest(store, filler, known=known)
+        found = resume_newest(store, filler, ahead=ahead)
         if found is not None:
             return found
         if not (history.has_saved or has_committed(store)):

@@ -1,5 +1,6 @@
 """What a start reads before it has claimed its attempt, and how a save is cut into packs."""
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,32 +15,40 @@ from tests.unit.checkpoint.stores import NEVER, memory_url, resumed, saved
 
 
 class WatchedStore(AroundStore):
-    """Notes what is read and created, and calls `on_claim` right before an attempt is claimed."""
+    """Calls `before_claim` right before an attempt is claimed, once packs have been read."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self.seen: list[str] = []
+        self.manifests_read: list[str] = []
+        self.packs_read = threading.Event()
 
-    def on_claim(self) -> None:
-        pass
+    def before_claim(self) -> None:
+        """What happens at the last moment."""
 
     def create(self, name: str, parts: Sequence[Buffer], *, limits: Limits = ROUTINE) -> None:
         if name.startswith("attempts/"):
-            self.on_claim()
-        self.seen.append(f"create {name}")
+            assert self.packs_read.wait(60), "Nothing was restored before the claim."
+            self.before_claim()
         super().create(name, parts, limits=limits)
 
     def read(
         self, name: str, *, start: int = 0, length: int | None = None, limits: Limits = ROUTINE
     ) -> bytes:
-        self.seen.append(f"read {name}")
+        if name.startswith("manifests/"):
+            self.manifests_read.append(name)
         return super().read(name, start=start, length=length, limits=limits)
 
+    def read_into(
+        self, name: str, *targets: Buffer, start: int = 0, limits: Limits = ROUTINE
+    ) -> None:
+        super().read_into(name, *targets, start=start, limits=limits)
+        self.packs_read.set()
 
-def test_the_newest_manifest_is_read_once_and_before_the_claim(
+
+def test_the_newest_checkpoint_is_restored_while_the_attempt_is_claimed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    url = memory_url()
+    url, state = memory_url(), {"x": np.zeros(3)}
     saved(url, {"x": np.ones(3)}, step=4)
     stores: list[WatchedStore] = []
 
@@ -49,12 +58,11 @@ def test_the_newest_manifest_is_read_once_and_before_the_claim(
 
     wrapped(monkeypatch, watched)
 
-    assert resumed(url, {"x": np.zeros(3)}) == 4
+    assert resumed(url, state) == 4
+    assert np.array_equal(state["x"], [1, 1, 1])
 
     [store] = stores
-    reads = [number for number, what in enumerate(store.seen) if what.startswith("read manifests/")]
-    assert len(reads) == 1
-    assert reads[0] < store.seen.index("create attempts/000002.json")
+    assert len(store.manifests_read) == 1
 
 
 def test_a_checkpoint_that_another_attempt_commits_before_the_claim_is_resumed(
@@ -67,7 +75,7 @@ def test_a_checkpoint_that_another_attempt_commits_before_the_claim_is_resumed(
     older.wait()
 
     class Late(WatchedStore):
-        def on_claim(self) -> None:
+        def before_claim(self) -> None:
             live["x"] += 1
             older.save(2)
             older.wait()
@@ -78,6 +86,24 @@ def test_a_checkpoint_that_another_attempt_commits_before_the_claim_is_resumed(
     assert resumed(url, state) == 2
     assert np.array_equal(state["x"], [2, 2, 2])
     older.close()
+
+
+def test_an_older_checkpoint_replaces_what_was_restored_of_one_that_is_gone_at_the_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = memory_url()
+    saved(url, {"x": np.ones(3)}, step=1)
+    saved(url, {"x": np.full(3, 2.0)}, step=2)
+
+    class Losing(WatchedStore):
+        def before_claim(self) -> None:
+            self.delete(self.manifests_read)
+
+    wrapped(monkeypatch, Losing)
+    state = {"x": np.zeros(3)}
+
+    assert resumed(url, state) == 1
+    assert np.array_equal(state["x"], [1, 1, 1])
 
 
 @pytest.mark.parametrize(

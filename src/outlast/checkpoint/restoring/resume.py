@@ -1,7 +1,7 @@
 """Find the newest checkpoint that verifies, and fill the state from it."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from outlast._base.logs import get_logger
@@ -141,31 +141,46 @@ class StateFiller:
 
 
 def resume_newest(
-    store: Store, filler: StateFiller, *, known: Mapping[str, AnyManifest] | None = None
+    store: Store, filler: StateFiller, *, ahead: Resumption | None = None
 ) -> Resumption | None:
     """Fill the state from the newest checkpoint that verifies; None if there is none at all.
 
-    `known` are manifests that were read already. Raises like `StateFiller.fill`, and
-    `NothingVerifies` if there are checkpoints but none can be read back.
+    `ahead` is how the state was filled already; it counts if it is the newest. Raises like
+    `StateFiller.fill`, and `NothingVerifies` if there are checkpoints but none can be read back.
     """
-    started = time.monotonic()
+    began = time.monotonic()
     skipped = SkippedCheckpoints(store)
     while (name := skipped.next_name()) is not None:
+        if ahead is not None and ahead.manifest.name == name:
+            return ahead
+        # From here on, the state has other bits.
+        ahead = None
         try:
-            manifest = (known or {}).get(name) or read_manifest(store, name)
+            manifest = read_manifest(store, name)
             chunks = filler.fill(manifest)
         except (CheckpointCorrupt, NotFound) as error:
             skipped.add(name, error)
             continue
-        return Resumption(
-            manifest=manifest,
-            chunks=chunks,
-            seconds=time.monotonic() - started,
-            passed_over=skipped.reasons,
-            is_recut=manifest.world_size != 1,
-        )
+        return resumed_from(manifest, chunks, began=began, passed_over=skipped.reasons)
     skipped.raise_if_any()
     return None
+
+
+def resumed_from(
+    manifest: AnyManifest,
+    chunks: tuple[Chunk, ...],
+    *,
+    began: float,
+    passed_over: tuple[tuple[str, str], ...] = (),
+) -> Resumption:
+    """How a single process has resumed, since `began`."""
+    return Resumption(
+        manifest=manifest,
+        chunks=chunks,
+        seconds=time.monotonic() - began,
+        passed_over=passed_over,
+        is_recut=manifest.world_size != 1,
+    )
 
 
 class SkippedCheckpoints:
