@@ -134,13 +134,18 @@ class RawObstore(ObjectSystem):
         return time.perf_counter() - started
 
     def restore(self) -> float:
-        """The bytes arrive in the memory of the client, and are copied to where they belong."""
+        """The bytes arrive in the memory of the client, and are copied to where they belong.
+
+        Like after an eviction, no connection is open yet.
+        """
+        self._store = self.client()
         started = time.perf_counter()
         asyncio.run(read_ranges(self._store, "raw", len(self._bytes), self._bytes))
         return time.perf_counter() - started
 
     def restore_dropped(self) -> float:
         """The same without the copy."""
+        self._store = self.client()
         started = time.perf_counter()
         asyncio.run(read_ranges(self._store, "raw", len(self._bytes), None))
         return time.perf_counter() - started

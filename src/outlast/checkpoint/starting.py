@@ -7,11 +7,11 @@ If killed: the number stays taken, and the next attempt starts in the same way.
 import contextlib
 import os
 import socket
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError, CheckpointsMissing
@@ -22,8 +22,8 @@ from outlast.checkpoint.restoring.group_resume import resume_together
 from outlast.checkpoint.restoring.resume import (
     Resumption,
     StateFiller,
+    resume_from,
     resume_newest,
-    resumed_from,
 )
 from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import (
@@ -86,46 +86,55 @@ def _start_alone(store: Store, filler: StateFiller) -> StartedAttempt:
     """Start as the only process. The state is filled while the attempt is being claimed."""
     with ThreadPoolExecutor(3, thread_name_prefix="outlast-start") as pool:
         key_check = pool.submit(refuse_without_key, store)
-        claiming = pool.submit(_claim, store, key_check.result)
         reading = pool.submit(_newest_manifest, store)
+
+        def claim() -> tuple[_Claimed, str | None]:
+            claimed = _claim(store, after=(key_check, reading))
+            with _failure_recorded(claimed):
+                # Until the claim, another attempt could commit a newer one.
+                return claimed, _newest_name(store) if reading.result() else None
+
+        claiming = pool.submit(claim)
         key_check.result()
         ahead, error = _fill_ahead(filler, reading.result())
-        claimed = claiming.result()
+        claimed, newest = claiming.result()
     with _failure_recorded(claimed):
         if error is not None:
             raise error
-        # Another attempt could commit until now, so the checkpoints are listed again.
-        resumption = _resume(store, filler, claimed.history, ahead)
-    return _started(claimed, resumption)
+        if ahead is None or ahead.manifest.name != newest:
+            ahead = _resume(store, filler, claimed.history)
+    return _started(claimed, ahead)
 
 
 def _fill_ahead(
-    filler: StateFiller, known: Mapping[str, AnyManifest]
+    filler: StateFiller, manifest: AnyManifest | None
 ) -> tuple[Resumption | None, BaseException | None]:
     """Fill the state from the checkpoint that is probably the newest; or the error that it raises.
 
     What cannot be read is tried again, and reported, once the attempt is claimed.
     """
-    began = time.monotonic()
-    for manifest in known.values():
-        try:
-            return resumed_from(manifest, filler.fill(manifest), began=began), None
-        except (CheckpointCorrupt, NotFound) as error:
-            log.debug("Could not restore %s ahead: %s", manifest.name, error)
-        except BaseException as error:
-            return None, error
-    return None, None
+    if manifest is None:
+        return None, None
+    try:
+        return resume_from(manifest, filler), None
+    except (CheckpointCorrupt, NotFound) as error:
+        log.debug("Could not restore %s ahead: %s", manifest.name, error)
+        return None, None
+    except BaseException as error:
+        return None, error
 
 
-def _claim(store: Store, check_key: Callable[[], object], world_size: int = 1) -> _Claimed:
+def _claim(store: Store, *, after: Iterable[Future[Any]], world_size: int = 1) -> _Claimed:
     """Claim the next number, and record in its journal that the attempt has started.
 
-    `check_key` raises if this process must not take the run from another.
+    What it has to come after may raise: then this process must not take the run from another.
     """
     listed = fence.numbers(store)
+    # The many requests for the journal would only delay these.
+    for one in after:
+        one.result()
     newest = max(listed, default=0)
     facts, history = _learn(store, newest)
-    check_key()
     attempt = fence.claim(store, after=newest, facts=facts)
     journal = JournalWriter(store, attempt, signs_of_life=True)
     journal.record(
@@ -176,7 +185,7 @@ def _lead(store: Store, filler: StateFiller, group: RankGroup) -> StartedAttempt
         with ThreadPoolExecutor(2, thread_name_prefix="outlast-start") as pool:
             key_check = pool.submit(refuse_without_key, store)
             reading = pool.submit(_newest_manifest, store)
-            claimed = _claim(store, key_check.result, world_size=group.size)
+            claimed = _claim(store, after=(key_check, reading), world_size=group.size)
         world_id = uuid.uuid4().hex
         with _failure_recorded(claimed):
             group.publish("start", {"attempt": claimed.attempt, "world_id": world_id})
@@ -226,21 +235,23 @@ def _learn(store: Store, newest: int) -> tuple[dict[str, object], History]:
     return settled.to_facts(), history
 
 
-def _newest_manifest(store: Store) -> dict[str, AnyManifest]:
-    """The manifest that the resume will probably need, by its name; empty if it cannot be read."""
+def _newest_manifest(store: Store) -> AnyManifest | None:
+    """The manifest that the resume will probably need; None if it cannot be read."""
     try:
-        name = next(iter(manifest_names(store)), None)
-        return {} if name is None else {name: read_manifest(store, name)}
+        name = _newest_name(store)
+        return None if name is None else read_manifest(store, name)
     except OutlastError as error:
         log.debug("Could not read the newest manifest ahead: %s", error)
-        return {}
+        return None
 
 
-def _resume(
-    store: Store, filler: StateFiller, history: History, ahead: Resumption | None
-) -> Resumption | None:
+def _newest_name(store: Store) -> str | None:
+    return next(iter(manifest_names(store)), None)
+
+
+def _resume(store: Store, filler: StateFiller, history: History) -> Resumption | None:
     for _ in range(_LISTINGS):
-        found = resume_newest(store, filler, ahead=ahead)
+        found = resume_newest(store, filler)
         if found is not None:
             return found
         if not (history.has_saved or has_committed(store)):

@@ -79,18 +79,15 @@ def read_attempt(
         return read_segments(store, [SegmentName(attempt, one) for one in segments], limits)
 
     # Most attempts have few segments: reading these at once spares the search for the last one.
-    # The search begins meanwhile, because each round to a distant store takes its time.
-    with ThreadPoolExecutor(1, thread_name_prefix="outlast-journal-end") as pool:
-        search = pool.submit(_bounds, are_there, known=_FIRST)
-        found = read(range(1, _FIRST + 1))
-        last = _unbroken([name.segment for name, _ in found])
-        if last >= _FIRST - 1:
-            low, high = _narrowed(are_there, *search.result())
-            # Reading what may not be there is quicker than finding out first.
-            found += read(range(max(_FIRST + 1, low - segments_max + 2), high + 1))
-            # What is missing before `low` says nothing about the end.
-            start = low if low > _FIRST else last
-            last = _unbroken([n.segment for n, _ in found if n.segment > start], after=start)
+    found = read(range(1, _FIRST + 1))
+    last = _unbroken([name.segment for name, _ in found])
+    if last >= _FIRST - 1:
+        low, high = _narrowed(are_there, *_bounds(are_there, known=_FIRST))
+        # Reading what may not be there is quicker than finding out first.
+        found += read(range(max(_FIRST + 1, low - segments_max + 2), high + 1))
+        # What is missing before `low` says nothing about the end.
+        start = low if low > _FIRST else last
+        last = _unbroken([n.segment for n, _ in found if n.segment > start], after=start)
     kept = (1, *range(max(2, last - segments_max + 2), last + 1))
     segments = [lines for name, lines in found if name.segment in kept]
     return _record(attempt, segments) if segments else None

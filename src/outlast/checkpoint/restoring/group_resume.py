@@ -7,7 +7,7 @@ one refuses the checkpoint because it does not match its state, all ranks raise.
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from outlast.checkpoint.errors import CheckpointCorrupt, CheckpointError
@@ -25,16 +25,16 @@ def resume_together(
     filler: StateFiller,
     group: RankGroup,
     *,
-    known: Mapping[str, AnyManifest] | None = None,
+    known: AnyManifest | None = None,
     check_empty: Callable[[], object] = lambda: None,
 ) -> Resumption | None:
     """Fill the state of this rank; None if the run has no checkpoint at all.
 
-    `known` are manifests that were read already. `check_empty` is called on rank 0 if there is no
+    `known` is a manifest that was read already. `check_empty` is called on rank 0 if there is no
     checkpoint, and raises if there should be one. Raises like `resume_newest`, on all ranks if it
     does on one.
     """
-    return _GroupResume(store, filler, group, known or {}, check_empty).run()
+    return _GroupResume(store, filler, group, known, check_empty).run()
 
 
 class _GroupResume:
@@ -43,7 +43,7 @@ class _GroupResume:
         store: Store,
         filler: StateFiller,
         group: RankGroup,
-        known: Mapping[str, AnyManifest],
+        known: AnyManifest | None,
         check_empty: Callable[[], object],
     ) -> None:
         self._store = store
@@ -98,7 +98,9 @@ class _GroupResume:
         facts: dict[str, object] = {}
         refusal: Exception | None = None
         try:
-            manifest = self._known.get(name) or read_manifest(self._store, name)
+            manifest = self._known
+            if manifest is None or manifest.name != name:
+                manifest = read_manifest(self._store, name)
             loaded = manifest, self._filler.fill(manifest)
         except (CheckpointCorrupt, NotFound) as error:
             facts = {"unreadable": str(error)}

@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from outlast._base.garbage_collection import no_garbage_collection
 from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import (
     CheckpointCorrupt,
@@ -81,28 +82,30 @@ class StateFiller:
         what = f"The checkpoint of step {manifest.step} in {self._store.url}"
         if parts.count != self._size and not self._is_elastic:
             raise self._other_size(manifest, parts.count, what)
-        binding = bind(
-            manifest.root,
-            manifest.leaves,
-            self._state,
-            what=what,
-            fresh=self._fresh,
-            may_pickle=self._may_pickle,
-            tree_version=manifest.tree_version,
-        )
+        with no_garbage_collection():
+            binding = bind(
+                manifest.root,
+                manifest.leaves,
+                self._state,
+                what=what,
+                fresh=self._fresh,
+                may_pickle=self._may_pickle,
+                tree_version=manifest.tree_version,
+            )
         loaded = self._load(parts, manifest, binding)
         _finish(binding, what)
         # A tree of an earlier version lacks what is compared here.
         if self._compares and manifest.tree_version >= TREE_VERSION:
             verified = binding.targets if binding.runs_known_code else None
-            check_restored(
-                manifest,
-                loaded.pieces,
-                self._state,
-                verified=verified,
-                what=what,
-                may_pickle=self._may_pickle,
-            )
+            with no_garbage_collection():
+                check_restored(
+                    manifest,
+                    loaded.pieces,
+                    self._state,
+                    verified=verified,
+                    what=what,
+                    may_pickle=self._may_pickle,
+                )
         return _intact(manifest.chunks, loaded.bad)
 
     def _source(self, parts: SavedParts) -> int:
@@ -140,45 +143,34 @@ class StateFiller:
         )
 
 
-def resume_newest(
-    store: Store, filler: StateFiller, *, ahead: Resumption | None = None
-) -> Resumption | None:
+def resume_newest(store: Store, filler: StateFiller) -> Resumption | None:
     """Fill the state from the newest checkpoint that verifies; None if there is none at all.
 
-    `ahead` is how the state was filled already; it counts if it is the newest. Raises like
-    `StateFiller.fill`, and `NothingVerifies` if there are checkpoints but none can be read back.
+    Raises like `StateFiller.fill`, and `NothingVerifies` if there are checkpoints but none can be
+    read back.
     """
     began = time.monotonic()
     skipped = SkippedCheckpoints(store)
     while (name := skipped.next_name()) is not None:
-        if ahead is not None and ahead.manifest.name == name:
-            return ahead
-        # From here on, the state has other bits.
-        ahead = None
         try:
-            manifest = read_manifest(store, name)
-            chunks = filler.fill(manifest)
+            found = resume_from(read_manifest(store, name), filler)
         except (CheckpointCorrupt, NotFound) as error:
             skipped.add(name, error)
             continue
-        return resumed_from(manifest, chunks, began=began, passed_over=skipped.reasons)
+        return replace(found, seconds=time.monotonic() - began, passed_over=skipped.reasons)
     skipped.raise_if_any()
     return None
 
 
-def resumed_from(
-    manifest: AnyManifest,
-    chunks: tuple[Chunk, ...],
-    *,
-    began: float,
-    passed_over: tuple[tuple[str, str], ...] = (),
-) -> Resumption:
-    """How a single process has resumed, since `began`."""
+def resume_from(manifest: AnyManifest, filler: StateFiller) -> Resumption:
+    """Fill the state of a single process. Raises like `StateFiller.fill`."""
+    began = time.monotonic()
+    chunks = filler.fill(manifest)
     return Resumption(
         manifest=manifest,
         chunks=chunks,
         seconds=time.monotonic() - began,
-        passed_over=passed_over,
+        passed_over=(),
         is_recut=manifest.world_size != 1,
     )
 

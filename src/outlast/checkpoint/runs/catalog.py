@@ -9,6 +9,7 @@ import json
 import uuid
 from collections.abc import Iterable
 
+from outlast._base.garbage_collection import no_garbage_collection
 from outlast.checkpoint.errors import CheckpointCorrupt
 from outlast.checkpoint.format.envelope import fetch
 from outlast.checkpoint.format.keys import KEY_FILE, load_hashings
@@ -51,7 +52,9 @@ def read_manifest(store: Store, name: str, *, limits: Limits = ROUTINE) -> AnyMa
     Raises `CheckpointCorrupt` if it is not what this run wrote.
     """
     try:
-        manifest = decode_any(name, fetch(store, name, limits=limits))
+        content = fetch(store, name, limits=limits)
+        with no_garbage_collection():
+            manifest = decode_any(name, content)
     except Unreadable as error:
         raise CheckpointCorrupt(str(error), hint=error.hint) from error
     if manifest.run_id is not None and manifest.run_id != _signed_run_id(store, limits=limits):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from outlast._base.garbage_collection import no_garbage_collection
 from outlast._base.logs import get_logger
 from outlast.checkpoint.format.keys import saving_hashing
 from outlast.checkpoint.format.layout import Layout, lay_out
@@ -23,7 +24,7 @@ from outlast.checkpoint.saving.garbage import GarbageCollector
 from outlast.checkpoint.saving.group_committing import GroupCommitter
 from outlast.checkpoint.saving.memory import is_lack_of_memory
 from outlast.checkpoint.saving.packing import PackWriter
-from outlast.checkpoint.saving.staging import StagingArea, no_garbage_collection
+from outlast.checkpoint.saving.staging import StagingArea
 from outlast.checkpoint.saving.writing import SaveLimits, StagedState, StateWriter
 from outlast.checkpoint.state.blocks import CaptureMemory
 from outlast.checkpoint.state.division import DividedTree, Division

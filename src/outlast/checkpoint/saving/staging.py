@@ -6,11 +6,10 @@ code that releases the interpreter lock. See `copying.py`.
 """
 
 import contextlib
-import gc
 import mmap
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
@@ -243,21 +242,6 @@ class StagingBuffer:
         self._pool.shutdown()
         self._bytes = np.empty(0, np.uint8)
         self._memory = None
-
-
-@contextlib.contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Inside, what is created makes Python look for garbage only once, at the end.
-
-    A save creates thousands of objects that are not garbage, while the loop waits.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _room_for(size_bytes: int) -> int:

@@ -1,10 +1,7 @@
 """`outlast lint PATHS...`: check manifests, and fix what can be fixed."""
 
-import contextlib
-import gc
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from outlast._base.garbage_collection import no_garbage_collection
 from outlast._redact import redact_excerpt
 from outlast.cli.option_types import Texts
 from outlast.cli.printing import say, write_document
@@ -91,7 +89,8 @@ def lint(*paths: Paths, flags: LintFlags = _DEFAULTS) -> int:
     """
     options = _options(flags)
     _check(paths, flags, options)
-    with _without_collector():
+    # There are no cycles, and looking for them takes a fifth of the time.
+    with no_garbage_collection():
         if flags.write_baseline:
             return _write_baseline(paths, options)
         if flags.diff:
@@ -193,18 +192,6 @@ def _existing(path: Path) -> Path:
     if not path.is_file():
         raise LintError(f"There is no file {str(path)!r}.", hint="Check --config.")
     return path
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Turn off garbage collection, which finds no cycles here and takes a fifth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _has_color() -> bool:
