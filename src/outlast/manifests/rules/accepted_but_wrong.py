@@ -42,12 +42,13 @@ def _repeated_variables(container: Container) -> Iterator[Fault]:
     for index, item in container.mappings("env"):
         name = item.get("name")
         if isinstance(name, str) and name in seen:
-            first = container.get("env", seen[name])
-            what = "with the same value" if first == item else "and only this value is used"
+            is_same = container.get("env", seen[name]) == item
+            what = "with the same value" if is_same else "and only this value is used"
             yield container.fault(
                 f"The variable {name!r} is already set, {what}.",
                 at=("env", index, "name"),
                 hint="Remove one of them.",
+                is_minor=is_same,
             )
         elif isinstance(name, str):
             seen[name] = index

@@ -31,4 +31,6 @@ def grace_beyond_window(pod: Pod, review: Review) -> Iterator[Fault]:
         fix=pod.fix(f"Set the grace period to {window} s", Put(at, window), is_safe=False)
         if window
         else None,
+        # A server has nothing to save; the rest of the time is for its rollouts.
+        is_minor=pod.is_server,
     )

@@ -35,8 +35,8 @@ def no_failure_policy(pod: Pod, review: Review) -> Iterator[Fault]:
         return
     changes: tuple[Change, ...] = (Put(("spec", "podFailurePolicy"), POLICY),)
     yield pod.job.fault(
-        "This Job may run on Spot and has no podFailurePolicy: a Pod that saves and exits 0 when "
-        "its node is reclaimed marks the Job as complete.",
+        "This Job may run on Spot and has no podFailurePolicy: an eviction uses up a retry or, if "
+        "the program saves and exits 0, marks the Job as complete.",
         at=("spec", "podFailurePolicy"),
         # It changes how retries are counted, so someone has to agree to it.
         fix=pod.job.fix("Ignore disruptions and exit code 75", *changes, is_safe=False)

@@ -18,9 +18,8 @@ from outlast.manifests.rules.api import (
     Review,
     Severity,
     pod_rule,
+    waits_forever,
 )
-
-_SERVERS = ("Deployment", "ReplicaSet", "ReplicationController", "Rollout", "Service")
 
 
 @pod_rule("OL101", Severity.WARNING)
@@ -40,6 +39,9 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
         fix=pod.fix(f"Set the grace period to {window} s", Put(at, window), is_safe=False)
         if window
         else None,
-        # A server keeps no state: the next replica answers. A preference alone may never take hold.
-        is_minor=pod.owner_kind in _SERVERS or placement.by is Evidence.PREFERENCE,
+        # A server keeps no state: the next replica answers. Nor does a Pod that people log in to. A
+        # preference alone may never take hold.
+        is_minor=pod.is_server
+        or placement.by is Evidence.PREFERENCE
+        or any(map(waits_forever, pod.containers)),
     )

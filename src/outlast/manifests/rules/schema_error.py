@@ -23,7 +23,7 @@ _ELSEWHERE = (SchemaProblem.UNKNOWN_FIELD, SchemaProblem.UNQUOTED)
 def schema_error(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     for field in ("apiVersion", "kind"):
         if manifest.text(field) is None:
-            yield manifest.fault(f"The object has no field {field!r}.", at=(field,))
+            yield manifest.fault(f"{field} is missing.", at=(field,))
     for error in review.schema_errors(manifest):
         if error.problem not in _ELSEWHERE:
             yield manifest.fault(error.message, at=error.path)

@@ -80,6 +80,9 @@ def _waited_for(script: ShellScript) -> ShellCall | None:
     if not programs:
         return None
     last = programs[-1]
+    if last.program.endswith(".sh") and script.waits_forever:
+        # The script has prepared the container and has ended; people log in to it.
+        return None
     if script.shell in _REPLACE_THEMSELVES and not last.is_led and _is_plain_end(script, last):
         return None
     return last

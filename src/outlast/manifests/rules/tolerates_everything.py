@@ -29,9 +29,11 @@ def tolerates_everything(pod: Pod, review: Review) -> Iterator[Fault]:
 
 
 def _belongs_to_node(pod: Pod) -> bool:
-    """Whether it is part of the system, or a Pod for one specific node."""
+    """Whether it is part of the system, such as its network, or a Pod for one specific node."""
     priority = pod.text("spec", "priorityClassName") or ""
-    return priority.startswith("system-") or pod.text("spec", "nodeName") is not None
+    if priority.startswith("system-") or pod.get("spec", "hostNetwork") is True:
+        return True
+    return pod.text("spec", "nodeName") is not None
 
 
 def _is_placed(pod: Pod, review: Review) -> bool:

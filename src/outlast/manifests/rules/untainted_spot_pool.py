@@ -19,7 +19,8 @@ from outlast.manifests.rules.api import (
     review_rule,
 )
 
-_TPU_MACHINES = ("ct", "tpu")
+# Machine types that always have GPUs or TPUs.
+_ACCELERATED = ("a2-", "a3-", "a4-", "a4x-", "ct", "g2-", "g4-", "tpu")
 
 
 @review_rule("OL204", Severity.WARNING)
@@ -37,6 +38,6 @@ def untainted_spot_pool(review: Review) -> Iterator[Fault]:
 
 def _is_open(pool: NodePool) -> bool:
     # GKE taints nodes with GPUs and TPUs itself.
-    if pool.accelerator is not None or (pool.machine_type or "").startswith(_TPU_MACHINES):
+    if pool.accelerator is not None or (pool.machine_type or "").startswith(_ACCELERATED):
         return False
     return not any(taint.effect in HARD_EFFECTS for taint in pool.taints)

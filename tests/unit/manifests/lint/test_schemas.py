@@ -93,7 +93,7 @@ def test_a_group_that_only_starts_alike_has_another_schema() -> None:
 def test_an_object_without_its_version_is_told() -> None:
     finding = only(report("kind: Job\nmetadata: {name: j}\n", options=SCHEMA), "OL903")
 
-    assert finding.message == "The object has no field 'apiVersion'."
+    assert finding.message == "apiVersion is missing."
 
 
 def test_a_placeholder_for_another_tool_is_no_error() -> None:

@@ -156,3 +156,130 @@ def test_a_patch_that_nothing_uses_is_not_sent_to_a_server(tmp_path: Path) -> No
 
     tree(tmp_path, webhook_yaml=removed)
     assert [one.code for one in lint(tmp_path)] == ["OL906"]
+
+
+def secret(value: str) -> str:
+    return manifest("v1", "Secret", f"data: {{token: {value}}}\n")
+
+
+@pytest.mark.parametrize(
+    "value", ["enterYourSecret==", "Replace_this_with_your_access_key", "<TOKEN>", "changeme!"]
+)
+def test_a_secret_to_fill_in_is_not_malformed(value: str) -> None:
+    assert lines(report(secret(value)), "OL908") == []
+
+
+def test_a_secret_that_is_not_encoded_is_malformed() -> None:
+    assert only(report(secret("dummy-token-secret")), "OL908").severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("name", ["server-V_MODEL-V_ACCELERATOR", "V_MODEL-server", "_APP_NAME"])
+def test_a_name_with_a_placeholder_in_it_is_not_judged(name: str) -> None:
+    text = pod().replace("name: x", f"name: {name}")
+
+    assert lines(report(text), "OL908") == []
+
+
+@pytest.mark.parametrize("name", ["Server-1", "my-GPU-job", "my_server"])
+def test_a_name_that_the_server_refuses_is_no_placeholder(name: str) -> None:
+    text = pod().replace("name: x", f"name: {name}")
+
+    assert only(report(text), "OL908").severity is Severity.ERROR
+
+
+def test_spark_adds_the_image_to_its_template_of_a_pod() -> None:
+    template = manifest("v1", "Pod", "spec:\n  containers: [{name: spark-executor}]\n")
+
+    assert lines(report(template), "OL908") == []
+    assert lines(report(template.replace("spark-executor", "server")), "OL908") != []
+
+
+def test_the_template_that_nodes_are_provisioned_for_may_have_any_image() -> None:
+    template = manifest(
+        "v1", "PodTemplate", "template:\n  spec:\n    containers: [{name: a, image: perl}]\n"
+    )
+
+    assert lines(report(template), "OL904") == []
+
+
+def test_the_network_of_a_node_tolerates_everything() -> None:
+    tolerations = "tolerations: [{operator: Exists}]"
+
+    assert lines(report(server(f"hostNetwork: true\n      {tolerations}")), "OL203") == []
+    assert lines(report(server(tolerations)), "OL203") != []
+
+
+@pytest.mark.parametrize(
+    ("config", "is_open"),
+    [
+        ('machine_type = "a2-highgpu-1g"', False),
+        ('machine_type = "n1-standard-8"', True),
+        (
+            'machine_type = "n1-standard-8"\n'
+            '    guest_accelerator = [{ type = "nvidia-tesla-t4", count = 1 }]',
+            False,
+        ),
+        (
+            'machine_type = "n1-standard-8"\n'
+            '    guest_accelerator = { type = "nvidia-tesla-t4", count = 1 }',
+            False,
+        ),
+    ],
+)
+def test_gke_taints_nodes_with_gpus_itself(config: str, *, is_open: bool) -> None:
+    terraform = (
+        'resource "google_container_node_pool" "spot" {\n  name = "spot"\n'
+        f"  node_config {{\n    spot = true\n    {config}\n  }}\n}}\n"
+    )
+
+    assert bool(lines(report(pools_tf=terraform), "OL204")) is is_open
+
+
+INTERACTIVE = 'command: ["bash", "-c"], args: ["/scripts/prepare.sh shell\\nsleep infinity\\n"]'
+
+
+def test_nothing_waits_for_a_script_that_prepares_a_container_to_log_in_to() -> None:
+    text = pod(spec=SPOT).replace("name: a,", f"name: a, {INTERACTIVE},")
+
+    assert lines(report(text), "OL110") == []
+    assert lines(report(text.replace("prepare.sh shell", "train")), "OL110") != []
+
+
+@pytest.mark.parametrize(
+    "command", [INTERACTIVE, 'command: ["sleep", "infinity"]', 'args: [tail, "-f", /dev/null]']
+)
+def test_a_pod_to_log_in_to_without_a_grace_period_is_information(command: str) -> None:
+    text = pod(spec=SPOT).replace("name: a,", f"name: a, {command},")
+
+    assert only(report(text), "OL101").severity is Severity.INFO
+
+
+def test_the_grace_period_of_a_server_is_for_its_rollouts() -> None:
+    grace = "terminationGracePeriodSeconds: 130"
+
+    long = only(report(server(f"{SPOT}\n      {grace}")), "OL102")
+    assert long.severity is Severity.INFO
+    assert only(report(pod(spec=f"{SPOT}\n  {grace}")), "OL102").severity is Severity.WARNING
+
+
+def test_a_variable_that_is_set_twice_to_the_same_value_is_information() -> None:
+    def text(second: str) -> str:
+        env = f"env: [{{name: A, value: x}}, {{name: A, value: {second}}}]"
+        return pod().replace("name: a,", f"name: a, {env},")
+
+    assert only(report(text("x")), "OL909").severity is Severity.INFO
+    assert only(report(text("y")), "OL909").severity is Severity.WARNING
+
+
+def test_a_key_that_is_set_twice_to_the_same_value_is_information() -> None:
+    def text(second: str) -> str:
+        return pod(spec="restartPolicy: Never") + f"  restartPolicy: {second}\n"
+
+    assert only(report(text("Never")), "OL902").severity is Severity.INFO
+    assert only(report(text("Always")), "OL902").severity is Severity.ERROR
+
+
+def test_blocks_that_are_set_twice_may_differ() -> None:
+    text = pod(spec="tolerations:\n  - {key: a}") + "  tolerations:\n  - {key: b}\n"
+
+    assert only(report(text), "OL902").severity is Severity.ERROR

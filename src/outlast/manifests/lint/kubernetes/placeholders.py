@@ -7,12 +7,21 @@ from outlast.yamltext.source import SourceText
 _SIGNS = re.compile(r"[$<{]|^ko://")
 # PROJECT_ID, V_IMAGE_URL, __TAG__, in a text or a part of a path.
 _CAPITALS = re.compile(r"(?:^|[/:\x40.-])_{0,2}[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_{0,2}(?=$|[/:\x40.-])")
+# enterYourSecret==, Replace_this_with_your_key
+_REQUEST = re.compile(
+    r"(?i)<|todo|xxx|replace|change[ _-]?(?:me|this)|your[ _-]|(?:enter|insert|put|add)[ _-]?your"
+)
 _TEST_FOLDERS = frozenset(("testdata", "test-data", "test_data", "vendor"))
 
 
 def is_placeholder(text: str) -> bool:
     """Whether a name contains something that a tool or the reader replaces."""
     return bool(_SIGNS.search(text) or _CAPITALS.search(text))
+
+
+def asks_for_value(text: str) -> bool:
+    """Whether a text, such as a secret, asks the reader to put another in its place."""
+    return bool(_REQUEST.search(text))
 
 
 def is_test_data(source: SourceText) -> bool:

@@ -19,6 +19,8 @@ from outlast.yamltext.nodes import Map, Path, get
 GRACE_SECONDS_DEFAULT = 30
 TPU = "google.com/tpu"
 
+_SERVERS = ("Deployment", "ReplicaSet", "ReplicationController", "Rollout", "Service")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvVariable:
@@ -158,6 +160,11 @@ class Pod(ObjectView):
     @property
     def owner_kind(self) -> str:
         return self.manifest.kind
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is one of several that keep nothing: when it is lost, the next one answers."""
+        return self.owner_kind in _SERVERS
 
     @property
     def labels(self) -> dict[str, str]:

@@ -55,9 +55,17 @@ class LoadedFile:
     kustomization: Map | None = None
     notice: str | None = None
 
-    def fault(self, message: str, *, start: int, end: int, hint: str | None = None) -> Fault:
+    def fault(
+        self,
+        message: str,
+        *,
+        start: int,
+        end: int,
+        hint: str | None = None,
+        is_minor: bool = False,
+    ) -> Fault:
         place = SourceSpan(source=self.source, start=start, end=end)
-        return Fault(message=message, place=place, hint=hint)
+        return Fault(message=message, place=place, hint=hint, is_minor=is_minor)
 
 
 class Review:

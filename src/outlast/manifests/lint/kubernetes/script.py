@@ -58,6 +58,11 @@ class ShellScript:
     def has_loop(self) -> bool:
         return any(word.text in _LOOPS for words in _commands(self.text) for word in words)
 
+    @property
+    def waits_forever(self) -> bool:
+        """Whether it ends by doing nothing, so that people can log in."""
+        return bool(self.calls) and _is_idle(self.calls[-1].words)
+
     def after(self, call: ShellCall) -> str:
         """The text after a command, without comments."""
         return re.sub(r"(?:^|(?<=\s))#[^\n]*", "", self.text[call.end :]).strip()
@@ -69,6 +74,20 @@ class ShellScript:
 def script_in(view: ObjectView, *keys: Path) -> ShellScript | None:
     """The script that the words at these paths pass to a shell, None if they do not."""
     return script_of(placed_words(view, *keys))
+
+
+def waits_forever(container: ObjectView) -> bool:
+    """Whether a container ends by doing nothing, so that people can log in."""
+    words = placed_words(container, ("command",), ("args",))
+    script = script_of(words)
+    return script.waits_forever if script else _is_idle([word for _, word in words])
+
+
+def _is_idle(words: Sequence[str]) -> bool:
+    match [word.rpartition("/")[2] for word in words]:
+        case ["sleep", "infinity" | "inf"] | ["tail", *_, "null"]:
+            return True
+    return False
 
 
 def placed_words(view: ObjectView, *keys: Path) -> list[tuple[Path, str]]:

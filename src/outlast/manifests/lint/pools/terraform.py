@@ -162,6 +162,17 @@ def _module_pools(source: SourceText, block: HclBlock) -> Iterator[NodePool]:
         )
 
 
+def _accelerator(config: HclBlock) -> tuple[str | None, int]:
+    """The type and number of accelerators, from a block or a list of mappings."""
+    if block := config.block("guest_accelerator"):
+        return _text(block.value("type")), _count(block.value("count")) or 0
+    given = config.value("guest_accelerator")
+    first = given[0] if isinstance(given, list) and given else given
+    if not isinstance(first, dict):
+        return None, 0
+    return _text(first.get("type")), _count(first.get("count")) or 0
+
+
 def _of_pool(values: Any, name: str, default: Any) -> Any:
     found = values.get(name) if isinstance(values, dict) else None
     return found if isinstance(found, type(default)) else default
@@ -170,7 +181,7 @@ def _of_pool(values: Any, name: str, default: Any) -> Any:
 def _pool(source: SourceText, block: HclBlock, label: str) -> NodePool:
     config = block.block("node_config") or HclBlock(type="", labels=(), start=0, end=0)
     scaling = block.block("autoscaling") or HclBlock(type="", labels=(), start=0, end=0)
-    accelerator = config.block("guest_accelerator")
+    accelerator, accelerator_count = _accelerator(config)
     name = block.value("name")
     tier, tier_attribute = _tier(block, config)
     places = {
@@ -189,8 +200,8 @@ def _pool(source: SourceText, block: HclBlock, label: str) -> NodePool:
         taints=tuple(_taints(config)),
         knows_taints=_knows_taints(config),
         machine_type=_text(config.value("machine_type")),
-        accelerator=_text(accelerator.value("type")) if accelerator else None,
-        accelerator_count=_count(accelerator.value("count")) or 0 if accelerator else 0,
+        accelerator=accelerator,
+        accelerator_count=accelerator_count,
         nodes_max=_count(nodes_max.value) if nodes_max else _count(block.value("node_count")),
         zones=_zones(block, scaling),
         run_seconds_max=seconds_of(config.value("max_run_duration")),

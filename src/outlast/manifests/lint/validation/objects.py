@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from outlast.manifests.lint.kubernetes.placeholders import asks_for_value
 from outlast.manifests.lint.kubernetes.templates import SLOTS, expand
 from outlast.manifests.lint.validation.controllers import (
     check_daemon_set,
@@ -44,7 +45,7 @@ from outlast.yamltext.nodes import get
 Check = Callable[[dict[str, Any]], Refusals]
 
 # Text that is replaced before the manifest is applied.
-_PLACEHOLDER = re.compile(r"[${}<>]|%[A-Z]|^_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
+_PLACEHOLDER = re.compile(r"[${}<>]|%[A-Z]|(?:^|[/:.-])_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?=$|[/:.-])")
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9-]{2,}")
 _VERSIONS = ("v1", "v2")
 _JOBSET = ("jobset.x-k8s.io", "JobSet")
@@ -88,7 +89,7 @@ def refusals(manifest: KubernetesObject) -> Iterator[Refusal]:
     for refusal in _raw(manifest, key):
         if manifest.is_base and refusal.reason in (Reason.REQUIRED, Reason.NOT_FOUND):
             continue
-        if not _is_placeholder(manifest, refusal):
+        if not (_is_placeholder(manifest, refusal) or _is_completed_by_spark(manifest, refusal)):
             yield refusal
 
 
@@ -137,11 +138,22 @@ def _claimed(spec: dict[str, Any]) -> Iterator[str]:
                 yield text(mapping(template, "metadata"), "name")
 
 
+def _is_completed_by_spark(manifest: KubernetesObject, refusal: Refusal) -> bool:
+    """Whether an image is missing from what Spark takes as the template of its Pods."""
+    if refusal.reason is not Reason.REQUIRED or refusal.path[-1:] != ("image",):
+        return False
+    containers = [one for _, one in mappings(mapping(manifest.data, "spec"), "containers")]
+    names = {text(one, "name").rpartition("-")[2] for one in containers}
+    return manifest.kind == "Pod" and names <= {"driver", "executor"}
+
+
 def _is_placeholder(manifest: KubernetesObject, refusal: Refusal) -> bool:
     value = refusal.path[-1] if refusal.of_key and refusal.path else None
     value = value if isinstance(value, str) else get(manifest.data, refusal.path)
     if not isinstance(value, str):
         return False
+    if refusal.reason is Reason.MALFORMED and asks_for_value(value):
+        return True
     # A word in capitals is a placeholder for a name, but a mistake where one of a few words is due.
     is_word = refusal.reason is Reason.INVALID and _CAPITALS.fullmatch(value)
     return bool(is_word or _PLACEHOLDER.search(value))
