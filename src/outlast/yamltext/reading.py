@@ -86,9 +86,12 @@ def read(text: str, dialect: Dialect = KUBERNETES) -> YamlContent:
     reading = YamlContent()
     budget = _Budget(left=dialect.expanded_max, limit=dialect.expanded_max)
     for start, end in _chunks(text):
+        before = len(reading.repeated)
         try:
             _Reader(text[start:end], start, reading, budget, dialect).run()
         except _Unreadable as error:
+            # What is not YAML, such as the output of `kubectl describe`, has no keys.
+            del reading.repeated[before:]
             reading.broken.append(error.broken)
             if len(reading.broken) >= BROKEN_MAX:
                 break

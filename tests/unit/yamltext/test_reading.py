@@ -88,6 +88,13 @@ def test_a_merge_key_brings_keys_that_keep_their_place() -> None:
     assert span_at(document, ("use", "l"))[0] == text.index("2")
 
 
+def test_what_is_not_yaml_has_no_repeated_keys() -> None:
+    found = read("a: 1\na: 2\n---\nName: b\nName: c\nList:\n  d\n  e: f\n")
+
+    assert [one.key for one in found.repeated] == ["a"]
+    assert len(found.broken) == 1
+
+
 def test_a_repeated_key_is_noted_and_the_last_counts() -> None:
     found = read("a: 1\nb: 2\na: 3\n")
 

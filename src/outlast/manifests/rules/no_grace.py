@@ -43,5 +43,5 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
         # preference alone may never take hold.
         is_minor=pod.is_server
         or placement.by is Evidence.PREFERENCE
-        or any(map(waits_forever, pod.containers)),
+        or all(map(waits_forever, pod.containers)),
     )

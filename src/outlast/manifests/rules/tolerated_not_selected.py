@@ -9,6 +9,7 @@ label.
 from collections.abc import Iterator
 
 from outlast.manifests.rules.api import (
+    POOL_LABEL,
     SPOT_LABEL,
     Change,
     Evidence,
@@ -28,7 +29,7 @@ def tolerated_not_selected(pod: Pod, review: Review) -> Iterator[Fault]:
     if aim.by is not Evidence.TOLERATION or aim.toleration is None or pod.owner_kind == "DaemonSet":
         return
     # Kueue assigns queued nodes to a Pod without a selector.
-    if not aim.is_only(NodeTier.SPOT):
+    if not aim.is_only(NodeTier.SPOT) or _names_pool(pod):
         return
     yield pod.fault(
         f"The Pod tolerates the taint {str(aim.toleration)!r} of Spot nodes but does not select "
@@ -37,6 +38,11 @@ def tolerated_not_selected(pod: Pod, review: Review) -> Iterator[Fault]:
         # The Pod may stay Pending where it runs today.
         fix=pod.fix("Select Spot nodes", _selection(pod), is_safe=False),
     )
+
+
+def _names_pool(pod: Pod) -> bool:
+    terms = pod.demand.alternatives
+    return bool(terms) and all(any(one.key == POOL_LABEL for one in term) for term in terms)
 
 
 def _selection(pod: Pod) -> Change:

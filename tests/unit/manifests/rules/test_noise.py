@@ -1,5 +1,6 @@
 """Findings that were wrong or useless on public manifests, and are not reported any more."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -254,6 +255,20 @@ def test_a_pod_to_log_in_to_without_a_grace_period_is_information(command: str) 
     assert only(report(text), "OL101").severity is Severity.INFO
 
 
+@pytest.mark.parametrize(
+    ("of_first", "others"),
+    [
+        ('command: [sh, -c, "python train.py; sleep infinity"], ', ""),
+        ("", ", {name: b, image: 'b:1', command: [sleep, infinity]}"),
+    ],
+)
+def test_a_pod_that_works_before_or_beside_waiting_needs_time(of_first: str, others: str) -> None:
+    text = pod(spec=SPOT).replace("name: a,", f"name: a, {of_first}")
+    text = text.replace("}]\n", f"}}{others}]\n")
+
+    assert only(report(text), "OL101").severity is Severity.WARNING
+
+
 def test_the_grace_period_of_a_server_is_for_its_rollouts() -> None:
     grace = "terminationGracePeriodSeconds: 130"
 
@@ -283,3 +298,27 @@ def test_blocks_that_are_set_twice_may_differ() -> None:
     text = pod(spec="tolerations:\n  - {key: a}") + "  tolerations:\n  - {key: b}\n"
 
     assert only(report(text), "OL902").severity is Severity.ERROR
+
+
+def test_an_empty_amount_is_zero() -> None:
+    def text(resources: str) -> str:
+        return pod().replace("name: a,", f"name: a, resources: {resources},")
+
+    assert list(report(text("{limits: {cpu: null}, requests: {cpu: 0m}}"))) == []
+    assert lines(report(text("{limits: {cpu: null}, requests: {cpu: 1}}")), "OL908") != []
+
+
+def test_names_in_a_template_are_there_to_be_replaced(tmp_path: Path) -> None:
+    service = manifest("v1", "Service", "spec: {ports: [{port: 80}]}\n")
+    service = re.sub(r"name: \w+", "name: service_name", service, count=1)
+
+    tree(tmp_path, template_yaml=service)
+    assert [one.code for one in lint(tmp_path)] == []
+
+    tree(tmp_path, service_yaml=service)
+    assert [one.code for one in lint(tmp_path)] == ["OL908"]
+
+
+def test_the_image_that_people_put_in_is_not_an_untagged_image() -> None:
+    assert lines(report(pod("your-registry/your-image:latest")), "OL904") == []
+    assert lines(report(pod("registry.example/yours:latest")), "OL904") != []

@@ -127,6 +127,14 @@ def test_a_preference_beside_the_toleration_is_a_choice() -> None:
     assert "OL501" not in codes(text.replace(TOLERATION, TOLERATION + wish), pools_sh=POOL)
 
 
+def test_a_pool_that_is_named_needs_no_other_selector() -> None:
+    named = "      nodeSelector: {cloud.google.com/gke-nodepool: cheap}\n"
+    spot = "      tolerations:\n      - {key: cloud.google.com/gke-spot, operator: Exists}\n"
+
+    assert "OL501" in codes(PRESENT.replace(SPOT_SELECTOR, spot))
+    assert "OL501" not in codes(PRESENT.replace(SPOT_SELECTOR, spot + named))
+
+
 def test_the_selector_that_is_missing_can_be_added() -> None:
     text = PRESENT.replace(
         SPOT_SELECTOR,

@@ -4,7 +4,7 @@ import re
 
 from outlast.yamltext.source import SourceText
 
-_SIGNS = re.compile(r"[$<{]|^ko://")
+_SIGNS = re.compile(r"[$<{]|^ko://|(?:^|[/:])your[_-]")
 # PROJECT_ID, V_IMAGE_URL, __TAG__, in a text or a part of a path.
 _CAPITALS = re.compile(r"(?:^|[/:\x40.-])_{0,2}[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_{0,2}(?=$|[/:\x40.-])")
 # enterYourSecret==, Replace_this_with_your_key

@@ -25,6 +25,7 @@ _FOLDER = re.compile(r"v1\.(\d+)\.\d+-local-strict")
 _VERSION = re.compile(r"v?1\.(\d+)(?:[.-].*)?")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 # Placeholders of envsubst and of scripts. `$(NAME)` is expanded by Kubernetes, in strings only.
 _PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]|^<[^<>]+>$|^__\w+__$|^[A-Z]+(?:_[A-Z0-9]+)+$")
@@ -73,6 +74,9 @@ class Schemas:
             if validator.is_valid(data):
                 continue
             for _, error in zip(range(_ERRORS_MAX), validator.iter_errors(data), strict=False):
+                if error.instance is None and _QUANTITY in error.schema_path:
+                    # The server reads it as 0.
+                    continue
                 for one in _explained(error, schema, path):
                     if not _is_excused(one, manifest):
                         yield one

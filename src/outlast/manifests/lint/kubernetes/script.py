@@ -19,6 +19,7 @@ _LOOPS = frozenset(("while", "until", "for", "do"))
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 # `2>&1` does not start a background command.
 _REDIRECTION = re.compile(r"[<>]&[\w-]*|&>>?")
+_PROGRAM = re.compile(r"python[\d.]*|torchrun|accelerate|deepspeed|mpirun|java|node")
 _SLEEP = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -60,8 +61,10 @@ class ShellScript:
 
     @property
     def waits_forever(self) -> bool:
-        """Whether it ends by doing nothing, so that people can log in."""
-        return bool(self.calls) and _is_idle(self.calls[-1].words)
+        """Whether it runs no program and ends by doing nothing, so that people can log in."""
+        if not self.calls or any(_PROGRAM.fullmatch(call.program) for call in self.calls):
+            return False
+        return _is_idle(self.calls[-1].words)
 
     def after(self, call: ShellCall) -> str:
         """The text after a command, without comments."""
@@ -77,7 +80,7 @@ def script_in(view: ObjectView, *keys: Path) -> ShellScript | None:
 
 
 def waits_forever(container: ObjectView) -> bool:
-    """Whether a container ends by doing nothing, so that people can log in."""
+    """Whether a container runs no program and does nothing, so that people can log in."""
     words = placed_words(container, ("command",), ("args",))
     script = script_of(words)
     return script.waits_forever if script else _is_idle([word for _, word in words])

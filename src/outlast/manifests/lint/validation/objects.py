@@ -46,6 +46,8 @@ Check = Callable[[dict[str, Any]], Refusals]
 
 # Text that is replaced before the manifest is applied.
 _PLACEHOLDER = re.compile(r"[${}<>]|%[A-Z]|(?:^|[/:.-])_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?=$|[/:.-])")
+# Names in a file to copy, such as service_name in template.yaml.
+_TO_COPY = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9-]{2,}")
 _VERSIONS = ("v1", "v2")
 _JOBSET = ("jobset.x-k8s.io", "JobSet")
@@ -153,6 +155,9 @@ def _is_placeholder(manifest: KubernetesObject, refusal: Refusal) -> bool:
     if not isinstance(value, str):
         return False
     if refusal.reason is Reason.MALFORMED and asks_for_value(value):
+        return True
+    path = manifest.source.path
+    if path is not None and path.stem == "template" and _TO_COPY.fullmatch(value):
         return True
     # A word in capitals is a placeholder for a name, but a mistake where one of a few words is due.
     is_word = refusal.reason is Reason.INVALID and _CAPITALS.fullmatch(value)

@@ -101,7 +101,8 @@ def _is_native(name: str) -> bool:
 
 
 def _overcommitted(resources: dict[str, Any], at: Path) -> Refusals:
-    limits = mapping(resources, "limits")
+    # The server reads an empty amount as 0.
+    limits = {name: amount or 0 for name, amount in mapping(resources, "limits").items()}
     for name, amount in mapping(resources, "requests").items():
         asked, limit = quantity(amount), quantity(limits.get(name))
         # Devices, which allow no difference at all, have a rule of their own.
