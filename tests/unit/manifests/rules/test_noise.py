@@ -308,15 +308,32 @@ def test_an_empty_amount_is_zero() -> None:
     assert lines(report(text("{limits: {cpu: null}, requests: {cpu: 1}}")), "OL908") != []
 
 
+@pytest.mark.parametrize("field", ["maxSurge", "maxUnavailable"])
+def test_an_empty_number_of_a_rollout_is_the_default(field: str) -> None:
+    text = server(SPOT).replace(
+        "spec:\n  selector", f"spec:\n  strategy: {{rollingUpdate: {{{field}: }}}}\n  selector"
+    )
+
+    assert field in text
+    assert lines(report(text), "OL903") == []
+
+
+def test_an_empty_port_of_a_probe_is_an_error() -> None:
+    text = pod().replace("name: a,", "name: a, livenessProbe: {httpGet: {path: /, port: }},")
+
+    assert lines(report(text), "OL903") != []
+
+
 def test_names_in_a_template_are_there_to_be_replaced(tmp_path: Path) -> None:
-    service = manifest("v1", "Service", "spec: {ports: [{port: 80}]}\n")
+    service = manifest("v1", "Service", "spec: {ports: [{port: service_port}]}\n")
     service = re.sub(r"name: \w+", "name: service_name", service, count=1)
 
     tree(tmp_path, template_yaml=service)
+    (tmp_path / "my-service-template.yaml").write_text(service)
     assert [one.code for one in lint(tmp_path)] == []
 
     tree(tmp_path, service_yaml=service)
-    assert [one.code for one in lint(tmp_path)] == ["OL908"]
+    assert [one.code for one in lint(tmp_path)] == ["OL908", "OL903"]
 
 
 def test_the_image_that_people_put_in_is_not_an_untagged_image() -> None:

@@ -11,6 +11,9 @@ _CAPITALS = re.compile(r"(?:^|[/:\x40.-])_{0,2}[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_{0,
 _REQUEST = re.compile(
     r"(?i)<|todo|xxx|replace|change[ _-]?(?:me|this)|your[ _-]|(?:enter|insert|put|add)[ _-]?your"
 )
+# service_name, which Kubernetes never accepts as a name, in template.yaml or service-template.yaml.
+_SNAKE_CASE = re.compile(r"[a-z]_[a-z]")
+_TEMPLATE = re.compile(r"(?i)(?:^|[._-])template$")
 _TEST_FOLDERS = frozenset(("testdata", "test-data", "test_data", "vendor"))
 
 
@@ -22,6 +25,13 @@ def is_placeholder(text: str) -> bool:
 def asks_for_value(text: str) -> bool:
     """Whether a text, such as a secret, asks the reader to put another in its place."""
     return bool(_REQUEST.search(text))
+
+
+def is_replaced(text: str, source: SourceText) -> bool:
+    """Whether a text in a template is replaced when the template is copied."""
+    if source.path is None or not _TEMPLATE.search(source.path.stem):
+        return False
+    return bool(_SNAKE_CASE.search(text))
 
 
 def is_test_data(source: SourceText) -> bool:

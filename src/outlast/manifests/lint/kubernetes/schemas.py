@@ -16,6 +16,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from outlast.manifests.lint.errors import LintError
+from outlast.manifests.lint.kubernetes.placeholders import is_replaced
 from outlast.manifests.lint.kubernetes.templates import SLOTS, expand
 from outlast.manifests.lint.view import KubernetesObject
 from outlast.yamltext.errors import PlanningPackageMissing
@@ -25,10 +26,14 @@ _FOLDER = re.compile(r"v1\.(\d+)\.\d+-local-strict")
 _VERSION = re.compile(r"v?1\.(\d+)(?:[.-].*)?")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
-_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 # Placeholders of envsubst and of scripts. `$(NAME)` is expanded by Kubernetes, in strings only.
 _PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]|^<[^<>]+>$|^__\w+__$|^[A-Z]+(?:_[A-Z0-9]+)+$")
+# The server reads an empty value of these types as none, or as 0.
+_NUMBERS = (
+    "io.k8s.apimachinery.pkg.api.resource.Quantity",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+)
 # More errors in one object are not helpful.
 _ERRORS_MAX = 50
 
@@ -74,8 +79,7 @@ class Schemas:
             if validator.is_valid(data):
                 continue
             for _, error in zip(range(_ERRORS_MAX), validator.iter_errors(data), strict=False):
-                if error.instance is None and _QUANTITY in error.schema_path:
-                    # The server reads it as 0.
+                if error.instance is None and _is_optional(error):
                     continue
                 for one in _explained(error, schema, path):
                     if not _is_excused(one, manifest):
@@ -212,7 +216,14 @@ def _is_excused(error: SchemaError, manifest: KubernetesObject) -> bool:
     if given is None and error.problem is SchemaProblem.OTHER:
         # A program fills in what a template leaves empty.
         return manifest.source.path is not None and "templates" in manifest.source.path.parts
-    return isinstance(given, str) and bool(_PLACEHOLDER.search(given))
+    if not isinstance(given, str):
+        return False
+    return bool(_PLACEHOLDER.search(given)) or is_replaced(given, manifest.source)
+
+
+def _is_optional(error: Any) -> bool:
+    is_number = any(name in error.schema_path for name in _NUMBERS)
+    return is_number and error.instance_path[-1:] != ["port"]
 
 
 def _explained(error: Any, schema: dict[str, Any], base: Path) -> Iterator[SchemaError]:

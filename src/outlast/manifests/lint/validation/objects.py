@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from outlast.manifests.lint.kubernetes.placeholders import asks_for_value
+from outlast.manifests.lint.kubernetes.placeholders import asks_for_value, is_replaced
 from outlast.manifests.lint.kubernetes.templates import SLOTS, expand
 from outlast.manifests.lint.validation.controllers import (
     check_daemon_set,
@@ -46,8 +46,6 @@ Check = Callable[[dict[str, Any]], Refusals]
 
 # Text that is replaced before the manifest is applied.
 _PLACEHOLDER = re.compile(r"[${}<>]|%[A-Z]|(?:^|[/:.-])_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?=$|[/:.-])")
-# Names in a file to copy, such as service_name in template.yaml.
-_TO_COPY = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9-]{2,}")
 _VERSIONS = ("v1", "v2")
 _JOBSET = ("jobset.x-k8s.io", "JobSet")
@@ -156,8 +154,7 @@ def _is_placeholder(manifest: KubernetesObject, refusal: Refusal) -> bool:
         return False
     if refusal.reason is Reason.MALFORMED and asks_for_value(value):
         return True
-    path = manifest.source.path
-    if path is not None and path.stem == "template" and _TO_COPY.fullmatch(value):
+    if is_replaced(value, manifest.source):
         return True
     # A word in capitals is a placeholder for a name, but a mistake where one of a few words is due.
     is_word = refusal.reason is Reason.INVALID and _CAPITALS.fullmatch(value)
