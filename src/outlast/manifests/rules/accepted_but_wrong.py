@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from outlast.manifests.rules.api import Container, Fault, Pod, Review, Severity, pod_rule
 
+_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PORT_HANDLERS = ("httpGet", "tcpSocket")
 
@@ -25,7 +26,8 @@ def accepted_but_wrong(pod: Pod, review: Review) -> Iterator[Fault]:
             hint="Set the number of seconds that the final save takes.",
         )
     name = pod.text("spec", "priorityClassName")
-    if name and pod.integer("spec", "priority") is not None:
+    priority = pod.integer("spec", "priority")
+    if name and priority is not None and priority != _SYSTEM_CLASSES.get(name):
         yield pod.fault(
             f"The priority comes from the class {name!r}; a different number is refused when the "
             "Pod is created.",

@@ -339,3 +339,21 @@ def test_names_in_a_template_are_there_to_be_replaced(tmp_path: Path) -> None:
 def test_the_image_that_people_put_in_is_not_an_untagged_image() -> None:
     assert lines(report(pod("your-registry/your-image:latest")), "OL904") == []
     assert lines(report(pod("registry.example/yours:latest")), "OL904") != []
+
+
+def test_what_a_test_expects_of_an_object_is_not_complete(tmp_path: Path) -> None:
+    expected = manifest("apps/v1", "Deployment", "status: {readyReplicas: 1}\n")
+    for name in ("00-assert.yaml", "components-assert.yaml", "assert.yaml", "01-errors.yaml"):
+        (tmp_path / name).write_text(expected)
+    assert [one.code for one in lint(tmp_path)] == []
+
+    (tmp_path / "asserted.yaml").write_text(expected)
+    assert [one.code for one in lint(tmp_path)] != []
+
+
+def test_the_number_of_a_class_of_kubernetes_may_be_repeated() -> None:
+    def text(number: int) -> str:
+        return pod(spec=f"priorityClassName: system-node-critical\n  priority: {number}")
+
+    assert lines(report(text(2_000_001_000)), "OL909") == []
+    assert lines(report(text(2_000_000_000)), "OL909") != []

@@ -33,6 +33,8 @@ _PATCH_KEYS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 # A patch that no Kustomization here refers to is recognized by its file name.
 # A file with the word in its name, or in a folder of that name.
 _PATCH_NAME = re.compile(r"(?:^|/)patch(?:es)?/[^/]*$|(?:^|[/_.-])patch(?:es)?[_.-][^/]*$")
+# Files of KUTTL and Chainsaw with the fields that a test expects of an object.
+_EXPECTED_NAME = re.compile(r"(?:^|[_.-])(?:assert|errors?)$")
 
 
 def load(found: InputFile) -> LoadedFile:
@@ -107,7 +109,7 @@ def _marked(file: LoadedFile, bases: set[Path], patches: set[Path]) -> LoadedFil
     if path is None:
         return file
     real = path.resolve() if bases or patches else path
-    is_patch = real in patches or bool(_PATCH_NAME.search("/".join(path.parts[-2:])))
+    is_patch = real in patches or _is_partial(path)
     if not is_patch and real not in bases:
         return file
     marked = (
@@ -117,6 +119,12 @@ def _marked(file: LoadedFile, bases: set[Path], patches: set[Path]) -> LoadedFil
         for one in file.manifests
     )
     return replace(file, manifests=tuple(marked))
+
+
+def _is_partial(path: Path) -> bool:
+    """Whether a file has only some fields of its objects, according to its name."""
+    in_folder = "/".join(path.parts[-2:])
+    return bool(_PATCH_NAME.search(in_folder) or _EXPECTED_NAME.search(path.stem))
 
 
 def _is_script(source: SourceText) -> bool:
