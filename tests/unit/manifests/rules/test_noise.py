@@ -357,3 +357,27 @@ def test_the_number_of_a_class_of_kubernetes_may_be_repeated() -> None:
 
     assert lines(report(text(2_000_001_000)), "OL909") == []
     assert lines(report(text(2_000_000_000)), "OL909") != []
+
+
+def test_the_status_of_an_object_may_be_incomplete() -> None:
+    text = pod() + "status: {containerStatuses: [{name: a, ready: true}]}\n"
+
+    assert list(report(text)) == []
+
+
+def test_the_name_in_a_patch_may_be_anything(tmp_path: Path) -> None:
+    patch = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: 0}\n"
+    (tmp_path / "patch-statefulset.yaml").write_text(patch)
+    assert [one.code for one in lint(tmp_path)] == []
+
+    (tmp_path / "stateful.yaml").write_text(patch)
+    assert "OL503" in [one.code for one in lint(tmp_path)]
+
+
+def test_kustomize_completes_what_is_in_a_folder_of_its_name(tmp_path: Path) -> None:
+    incomplete = manifest("apps/v1", "Deployment", "spec: {replicas: 0}\n")
+    tree(tmp_path, kustomize__disabled_yaml=incomplete)
+    assert [one.code for one in lint(tmp_path)] == []
+
+    tree(tmp_path, manifests__disabled_yaml=incomplete)
+    assert [one.code for one in lint(tmp_path)] != []

@@ -110,7 +110,9 @@ def _marked(file: LoadedFile, bases: set[Path], patches: set[Path]) -> LoadedFil
         return file
     real = path.resolve() if bases or patches else path
     is_patch = real in patches or _is_partial(path)
-    if not is_patch and real not in bases:
+    # Where no Kustomization can be read, the folder says what completes it.
+    is_base = real in bases or path.parent.name == "kustomize"
+    if not is_patch and not is_base:
         return file
     marked = (
         KubernetesObject(one.source, one.data, is_patch=is_patch or one.is_patch, is_base=True)

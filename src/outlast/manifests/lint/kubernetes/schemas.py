@@ -209,9 +209,14 @@ def _localized(schema: Any, names: list[str]) -> Any:
 
 def _is_excused(error: SchemaError, manifest: KubernetesObject) -> bool:
     """Whether it is acceptable, because a tool changes the text before it is applied."""
+    if error.problem is SchemaProblem.MISSING and error.path[0] == "status":
+        # The server replaces the status.
+        return True
     if manifest.is_patch or manifest.is_base:
         is_directive = str(error.path[-1]).startswith("$") if error.path else False
-        return error.problem is SchemaProblem.MISSING or is_directive
+        # The target of a patch may be named elsewhere.
+        is_name = manifest.is_patch and error.path == ("metadata", "name")
+        return error.problem is SchemaProblem.MISSING or is_directive or is_name
     given = get(manifest.data, error.path)
     if given is None and error.problem is SchemaProblem.OTHER:
         # A program fills in what a template leaves empty.
