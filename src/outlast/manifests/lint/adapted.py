@@ -55,6 +55,8 @@ _LISTS = {
     "volume": "volumes",
     "volume_mount": "volumeMounts",
 }
+# Terraform's provider takes the text "80" as the number.
+_NUMBERS = frozenset(("max_surge", "max_unavailable", "port", "target_port"))
 _PLACEHOLDER = "${...}"
 
 
@@ -165,21 +167,24 @@ def _mapping(source: SourceText, block: HclBlock) -> BuiltMap:
     found = BuiltMap(block.start)
     for name, attribute in block.attributes.items():
         origin = _origin(source, attribute)
-        found.put(_camel(name), _value(attribute.value, origin), origin)
+        value = attribute.value
+        if name in _NUMBERS and isinstance(value, str) and value.isdecimal():
+            value = int(value)
+        found.put(_camel(name), _value(value, origin), origin)
     for inner in block.blocks:
         origin = _origin(source, inner)
         if inner.type == "dynamic":
             continue
-        value = _mapping(source, inner)
+        content = _mapping(source, inner)
         plural = _LISTS.get(inner.type)
         if plural is None:
-            found.put(_camel(inner.type), value, origin)
+            found.put(_camel(inner.type), content, origin)
             continue
         if plural not in found:
             found.put(plural, BuiltSeq(inner.start), origin)
         listed = found[plural]
         if isinstance(listed, BuiltSeq):
-            listed.put(len(listed), value, origin.span[2:], source)
+            listed.put(len(listed), content, origin.span[2:], source)
     return found
 
 

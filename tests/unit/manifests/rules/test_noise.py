@@ -381,3 +381,67 @@ def test_kustomize_completes_what_is_in_a_folder_of_its_name(tmp_path: Path) -> 
 
     tree(tmp_path, manifests__disabled_yaml=incomplete)
     assert [one.code for one in lint(tmp_path)] != []
+
+
+def test_an_object_that_sops_encrypted_is_decrypted_before_it_is_applied() -> None:
+    encrypted = "data: {key: 'ENC[AES256_GCM,data:Zm8=,iv:YQ==,type:str]'}\n"
+    sops = "sops: {version: 3.9.0}\n"
+
+    assert list(report(manifest("v1", "Secret", encrypted + sops))) == []
+    assert lines(report(manifest("v1", "Secret", "data: {key: 'a b'}\n" + sops)), "OL908") != []
+
+
+def test_what_is_filled_in_may_be_one_of_a_list() -> None:
+    def text(mode: str) -> str:
+        spec = f"{{accessModes: ['{mode}'], resources: {{requests: {{storage: 1Gi}}}}}}"
+        return manifest("v1", "PersistentVolumeClaim", f"spec: {spec}\n")
+
+    assert lines(report(text("${MODES:=ReadWriteOnce}")), "OL908") == []
+    assert lines(report(text("ReadWriteTwice")), "OL908") != []
+
+
+def test_a_path_that_is_filled_in_is_not_a_wrong_path() -> None:
+    volume = "volumes: [{name: v, nfs: {server: s, path: %s}}]"
+
+    assert lines(report(pod(spec=volume % "__NFS_PATH__")), "OL908") == []
+    assert lines(report(pod(spec=volume % "exports")), "OL908") != []
+
+
+def test_terraform_takes_the_text_of_a_port_as_its_number() -> None:
+    def text(port: str) -> str:
+        return (
+            'resource "kubernetes_pod" "a" {\n  metadata {\n    name = "a"\n  }\n  spec {\n'
+            '    container {\n      name = "a"\n      image = "a:1"\n      readiness_probe {\n'
+            f'        http_get {{\n          port = "{port}"\n        }}\n      }}\n    }}\n'
+            "  }\n}\n"
+        )
+
+    assert list(report(pod_tf=text("8080"))) == []
+    assert lines(report(pod_tf=text("80_80")), "OL908") != []
+
+
+TERRAFORM_POOL = """resource "google_container_node_pool" "p" {
+  name = "p"
+  node_config {
+    spot = true
+    %s
+  }
+}
+"""
+POOL = """apiVersion: container.cnrm.cloud.google.com/v1beta1
+kind: ContainerNodePool
+metadata: {name: p}
+spec: {clusterRef: {name: c}, location: l, nodeConfig: {spot: true%s}}
+"""
+
+
+def test_gke_taints_the_nodes_of_a_sandbox_itself() -> None:
+    script = "gcloud container node-pools create p --spot %s\n"
+    block = 'sandbox_config {\n      sandbox_type = "gvisor"\n    }'
+
+    assert lines(report(pools_tf=TERRAFORM_POOL % ""), "OL204") != []
+    assert lines(report(pools_tf=TERRAFORM_POOL % block), "OL204") == []
+    assert lines(report(pools_sh=script % ""), "OL204") != []
+    assert lines(report(pools_sh=script % "--sandbox type=gvisor"), "OL204") == []
+    assert lines(report(POOL % ""), "OL204") != []
+    assert lines(report(POOL % ", sandboxConfig: {type: gvisor}"), "OL204") == []

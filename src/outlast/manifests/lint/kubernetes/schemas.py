@@ -28,7 +28,7 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 _JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
 _POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 # Placeholders of envsubst and of scripts. `$(NAME)` is expanded by Kubernetes, in strings only.
-_PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]|^<[^<>]+>$|^__\w+__$|^[A-Z]+(?:_[A-Z0-9]+)+$")
+_PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]|^ENC\[|^<[^<>]+>$|^__\w+__$|^[A-Z]+(?:_[A-Z0-9]+)+$")
 # The server reads an empty value of these types as none, or as 0.
 _NUMBERS = (
     "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -211,6 +211,9 @@ def _is_excused(error: SchemaError, manifest: KubernetesObject) -> bool:
     """Whether it is acceptable, because a tool changes the text before it is applied."""
     if error.problem is SchemaProblem.MISSING and error.path[0] == "status":
         # The server replaces the status.
+        return True
+    if error.path == ("sops",):
+        # What SOPS adds to an object that it encrypts, and removes before it is applied.
         return True
     if manifest.is_patch or manifest.is_base:
         is_directive = str(error.path[-1]).startswith("$") if error.path else False

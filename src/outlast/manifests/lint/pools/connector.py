@@ -1,9 +1,11 @@
 """Node pools from Config Connector: `ContainerNodePool` and `ContainerCluster` objects."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from outlast.manifests.lint.pools.kubelet import window_of
 from outlast.manifests.lint.pools.model import (
+    SANDBOX_TAINT,
     ClusterCapacity,
     NodePool,
     NodeTier,
@@ -43,7 +45,7 @@ def _pool(source: SourceText, item: Map) -> NodePool:
             "max-nodes": _place(source, item, ("spec", "autoscaling")),
         },
         labels=_strings(get(config, ("labels",))),
-        taints=tuple(_taints(get(config, ("taint",)))),
+        taints=tuple(_taints(config)),
         machine_type=machine if isinstance(machine, str) else None,
         accelerator=accelerator if isinstance(accelerator, str) else None,
         accelerator_count=_count(get(config, ("guestAccelerator", 0, "count"))) or 0,
@@ -74,16 +76,17 @@ def _zones(spec: Any) -> int | None:
     return 1 if is_zone(str(get(spec, ("location",)))) else None
 
 
-def _taints(listed: Any) -> list[Taint]:
-    return [
-        Taint(
-            key=str(item["key"]),
-            value=str(item.get("value") or ""),
-            effect=taint_effect(str(item.get("effect"))),
-        )
-        for item in (listed if isinstance(listed, Seq) else ())
-        if isinstance(item, Map) and "key" in item
-    ]
+def _taints(config: Any) -> Iterator[Taint]:
+    listed = get(config, ("taint",))
+    for item in listed if isinstance(listed, Seq) else ():
+        if isinstance(item, Map) and "key" in item:
+            yield Taint(
+                key=str(item["key"]),
+                value=str(item.get("value") or ""),
+                effect=taint_effect(str(item.get("effect"))),
+            )
+    if get(config, ("sandboxConfig",)):
+        yield SANDBOX_TAINT
 
 
 def _strings(value: Any) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """Node pools from the commands that create them: `gcloud container node-pools create ...`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from outlast.manifests.lint.pools.model import (
+    SANDBOX_TAINT,
     WINDOW_SECONDS_DEFAULT,
     ClusterCapacity,
     NodePool,
@@ -119,7 +120,7 @@ def _pool(source: SourceText, name: str | None, command: _Command) -> NodePool:
         place=SourceSpan(source=source, start=named.start, end=named.end),
         places={key: place for key, place in places.items() if place is not None},
         labels=dict(_entries(flags.get("--node-labels", ""))),
-        taints=tuple(_taints(flags.get("--node-taints", ""))),
+        taints=tuple(_taints(flags)),
         knows_taints="$" not in flags.get("--node-taints", ""),
         machine_type=flags.get("--machine-type"),
         accelerator=accelerator.get("type"),
@@ -140,12 +141,14 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def _taints(text: str) -> Iterator[Taint]:
-    for part in text.split(","):
+def _taints(flags: Mapping[str, str]) -> Iterator[Taint]:
+    for part in flags.get("--node-taints", "").split(","):
         rest, _, effect = part.strip().rpartition(":")
         key, _, value = rest.partition("=")
         if key:
             yield Taint(key=key, value=value, effect=effect)
+    if "--sandbox" in flags:
+        yield SANDBOX_TAINT
 
 
 def _nodes_max(flags: dict[str, str]) -> int | None:

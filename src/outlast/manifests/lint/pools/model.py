@@ -36,6 +36,10 @@ class NodeTier(StrEnum):
     ON_DEMAND = "on-demand"
 
 
+# GKE adds it to the nodes of a pool that runs containers in gVisor.
+SANDBOX_TAINT = Taint(key="sandbox.gke.io/runtime", value="gvisor")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GkeNode:
     """A kind of GKE node, with the labels that GKE gives to it.

@@ -13,6 +13,7 @@ from typing import Any
 from outlast.manifests.lint.pools.hcl import UNKNOWN, HclAttribute, HclBlock, read_hcl_file
 from outlast.manifests.lint.pools.kubelet import window_of
 from outlast.manifests.lint.pools.model import (
+    SANDBOX_TAINT,
     ClusterCapacity,
     NodePool,
     NodeTier,
@@ -241,6 +242,8 @@ def _taints(config: HclBlock) -> Iterator[Taint]:
         key, value, effect = (block.value(name) for name in ("key", "value", "effect"))
         if isinstance(key, str) and isinstance(effect, str):
             yield Taint(key=key, value=_as_text(value) or "", effect=taint_effect(effect))
+    if config.block("sandbox_config"):
+        yield SANDBOX_TAINT
 
 
 def _knows_taints(config: HclBlock) -> bool:

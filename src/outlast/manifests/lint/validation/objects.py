@@ -45,7 +45,9 @@ from outlast.yamltext.nodes import get
 Check = Callable[[dict[str, Any]], Refusals]
 
 # Text that is replaced before the manifest is applied.
-_PLACEHOLDER = re.compile(r"[${}<>]|%[A-Z]|(?:^|[/:.-])_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?=$|[/:.-])")
+_PLACEHOLDER = re.compile(
+    r"[${}<>]|%[A-Z]|^ENC\[|(?:^|[/:.-])_{0,2}[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+_{0,2}(?=$|[/:.-])"
+)
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9-]{2,}")
 _VERSIONS = ("v1", "v2")
 _JOBSET = ("jobset.x-k8s.io", "JobSet")
@@ -150,6 +152,8 @@ def _is_completed_by_spark(manifest: KubernetesObject, refusal: Refusal) -> bool
 def _is_placeholder(manifest: KubernetesObject, refusal: Refusal) -> bool:
     value = refusal.path[-1] if refusal.of_key and refusal.path else None
     value = value if isinstance(value, str) else get(manifest.data, refusal.path)
+    if isinstance(value, list):
+        return any(isinstance(one, str) and _PLACEHOLDER.search(one) for one in value)
     if not isinstance(value, str):
         return False
     if refusal.reason is Reason.MALFORMED and asks_for_value(value):
