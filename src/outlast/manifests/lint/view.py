@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from outlast.yamltext.editing import Change, below
-from outlast.yamltext.nodes import Map, Path, get, span_at
+from outlast.yamltext.nodes import Map, Path, Seq, get, span_at
 from outlast.yamltext.source import SourceSpan, SourceText
+
+_WITH_SELECTOR = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +127,8 @@ class ObjectView:
 class KubernetesObject(ObjectView):
     """One Kubernetes object.
 
-    `is_patch`: a partial object that Kustomize merges. `is_base`: Kustomize may complete it.
+    `is_patch`: a partial object that is merged into a complete one. `is_base`: Kustomize may
+    complete it.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class KubernetesObject(ObjectView):
     ) -> None:
         super().__init__(None, (), root)
         self.source = source
-        self.is_patch = is_patch
+        self.is_patch = is_patch or _is_part(root)
         self.is_base = is_base
         self.api_version = self.text("apiVersion") or ""
         self.kind = self.text("kind") or ""
@@ -183,3 +186,12 @@ class KubernetesObject(ObjectView):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}" if self.name else self.kind
+
+
+def _is_part(root: Map) -> bool:
+    """Whether an object can only be a part of one: it selects no Pods, and they have no image."""
+    if root.get("kind") not in _WITH_SELECTOR or get(root, ("spec", "selector")) is not None:
+        return False
+    containers = get(root, ("spec", "template", "spec", "containers"))
+    listed = containers if isinstance(containers, Seq) else ()
+    return bool(listed) and not any(isinstance(one, Map) and one.get("image") for one in listed)

@@ -22,7 +22,8 @@ _ELSEWHERE = (SchemaProblem.UNKNOWN_FIELD, SchemaProblem.UNQUOTED)
 @object_rule("OL903", Severity.ERROR, on_patches=True)
 def schema_error(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     for field in ("apiVersion", "kind"):
-        if manifest.text(field) is None:
+        # A patch with a target needs neither.
+        if manifest.text(field) is None and not manifest.is_patch:
             yield manifest.fault(f"{field} is missing.", at=(field,))
     for error in review.schema_errors(manifest):
         if error.problem not in _ELSEWHERE:

@@ -445,3 +445,51 @@ def test_gke_taints_the_nodes_of_a_sandbox_itself() -> None:
     assert lines(report(pools_sh=script % "--sandbox type=gvisor"), "OL204") == []
     assert lines(report(POOL % ""), "OL204") != []
     assert lines(report(POOL % ", sandboxConfig: {type: gvisor}"), "OL204") == []
+
+
+def test_a_number_in_a_patch_may_be_filled_in(tmp_path: Path) -> None:
+    patch = manifest("apps/v1", "Deployment", "spec: {replicas: %s}\n")
+    (tmp_path / "patch-a.yaml").write_text(patch % "'${replicas}'")
+    assert [one.code for one in lint(tmp_path)] == []
+
+    (tmp_path / "patch-b.yaml").write_text(patch % "many")
+    assert [one.code for one in lint(tmp_path)] == ["OL903"]
+
+
+def test_a_patch_with_a_target_needs_no_version(tmp_path: Path) -> None:
+    patch = "kind: Job\nmetadata: {name: any}\nspec: {backoffLimit: 3}\n"
+    kustomization = "resources: [job.yaml]\npatches: [{path: more.yaml, target: {kind: Job}}]\n"
+    tree(tmp_path, kustomization_yaml=kustomization, job_yaml=JOB, more_yaml=patch)
+
+    assert "OL903" not in [one.code for one in lint(tmp_path)]
+
+
+def test_what_selects_no_pods_and_has_no_image_is_a_part_of_an_object() -> None:
+    def text(selector: str, image: str) -> str:
+        containers = f"[{{name: a{image}}}]"
+        return manifest(
+            "apps/v1",
+            "DaemonSet",
+            f"spec: {{{selector}template: {{spec: {{containers: {containers}}}}}}}\n",
+        )
+
+    assert list(report(text("", ""))) == []
+    assert list(report(text("", ", image: 'a:1'"))) != []
+    assert list(report(text("selector: {matchLabels: {a: b}}, ", ""))) != []
+
+
+def test_lines_that_are_replaced_as_a_whole_are_not_invalid_yaml(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  %s\nspec: {containers: []}\n"
+    tree(tmp_path, complete_yaml=pod(), a_yaml=text % "<ANNOTATIONS>")
+    report = lint(tmp_path)
+    assert [one.code for one in report] == []
+    assert "is a YAML template" in str(report.notices)
+
+    tree(tmp_path, b_yaml=text % "annotations")
+    assert [one.code for one in lint(tmp_path)] == ["OL901"]
+
+
+def test_ports_that_are_filled_in_are_not_equal() -> None:
+    ports = "[{name: a, port: '${A:=80}'}, {name: b, port: '${B:=81}'}]"
+
+    assert list(report(manifest("v1", "Service", f"spec: {{ports: {ports}}}\n"))) == []

@@ -28,6 +28,8 @@ from outlast.yamltext.reading import BrokenDocument, YamlContent, read
 from outlast.yamltext.source import SourceText, decode
 
 _HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities|Files)\b|include\s)")
+# A line that is replaced as a whole: <ANNOTATIONS>
+_PLACE = re.compile(r"\s*<[A-Z][A-Z0-9_]*>\s*")
 _PATCH_MARK = "$patch"
 _PATCH_KEYS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 # A patch that no Kustomization here refers to is recognized by its file name.
@@ -149,6 +151,8 @@ def _is_template_at(source: SourceText, broken: BrokenDocument) -> bool:
     line, _ = source.position(broken.offset)
     near = [source.line_text(number) for number in (line - 1, line) if number >= 1]
     signs = ("{{", "{%", "%{", "${") if ".tftpl" in source.name else ("{{", "{%")
+    if any(_PLACE.fullmatch(text) for text in near):
+        return True
     return any(sign in text for text in near for sign in signs)
 
 

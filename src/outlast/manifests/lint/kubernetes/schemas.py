@@ -219,7 +219,8 @@ def _is_excused(error: SchemaError, manifest: KubernetesObject) -> bool:
         is_directive = str(error.path[-1]).startswith("$") if error.path else False
         # The target of a patch may be named elsewhere.
         is_name = manifest.is_patch and error.path == ("metadata", "name")
-        return error.problem is SchemaProblem.MISSING or is_directive or is_name
+        if error.problem is SchemaProblem.MISSING or is_directive or is_name:
+            return True
     given = get(manifest.data, error.path)
     if given is None and error.problem is SchemaProblem.OTHER:
         # A program fills in what a template leaves empty.

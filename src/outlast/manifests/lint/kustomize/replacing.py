@@ -10,6 +10,7 @@ from outlast.manifests.lint.tree import BuiltMap, BuiltSeq, Origin, copied
 
 _NAME = "metadata.name"
 _MATCH = re.compile(r"\[([^=\]]+)=([^\]]*)\]")
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
 _FIELD = re.compile(r"(?:\[[^\]]*\]|\\.|[^.\\\[])+")
 
 Place = tuple[BuiltMap | BuiltSeq, str | int]
@@ -91,8 +92,8 @@ def _write(one: Resource, path: str, value: Any, options: Any, origin: Origin) -
     for node, key in places:
         old: Any = node[key]  # type: ignore[index]
         new = _joined(old, value, given) if given.get("delimiter") else value
-        if isinstance(old, str) and not isinstance(new, str | BuiltMap | BuiltSeq):
-            new = _as_text(new)
+        if not isinstance(new, BuiltMap | BuiltSeq):
+            new = _of_type(old, new)
         if _touches_identity(one, node, key):
             one.remember()
         if isinstance(node, BuiltMap):
@@ -116,6 +117,16 @@ def _joined(old: Any, value: Any, options: BuiltMap) -> str:
     else:
         parts[index] = _as_text(value)
     return sign.join(parts)
+
+
+def _of_type(old: Any, new: Any) -> Any:
+    """A new value as the type of the old one, which Kustomize keeps if it can."""
+    text = _as_text(new)
+    if isinstance(old, bool):
+        return {"true": True, "false": False}.get(text, new)
+    if isinstance(old, int) and _INTEGER.fullmatch(text):
+        return int(text)
+    return text if isinstance(old, str) else new
 
 
 def _as_text(value: Any) -> str:

@@ -48,7 +48,7 @@ Check = Callable[[dict[str, Any]], Refusals]
 _PLACEHOLDER = re.compile(
     r"[${}<>]|%[A-Z]|^ENC\[|(?:^|[/:.-])_{0,2}[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+_{0,2}(?=$|[/:.-])"
 )
-_CAPITALS = re.compile(r"[A-Z][A-Z0-9-]{2,}")
+_CAPITALS = re.compile(r"^[A-Z][A-Z0-9-]{2,}$|(?:^|[-./])[A-Z][A-Z0-9]{4,}(?=$|[-./])")
 _VERSIONS = ("v1", "v2")
 _JOBSET = ("jobset.x-k8s.io", "JobSet")
 
@@ -161,5 +161,5 @@ def _is_placeholder(manifest: KubernetesObject, refusal: Refusal) -> bool:
     if is_replaced(value, manifest.source):
         return True
     # A word in capitals is a placeholder for a name, but a mistake where one of a few words is due.
-    is_word = refusal.reason is Reason.INVALID and _CAPITALS.fullmatch(value)
+    is_word = refusal.reason is Reason.INVALID and _CAPITALS.search(value)
     return bool(is_word or _PLACEHOLDER.search(value))

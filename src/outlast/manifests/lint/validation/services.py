@@ -95,6 +95,6 @@ def _ports(spec: dict[str, Any], kind: str) -> Refusals:
         if number(port, "nodePort") and kind == "ClusterIP":
             yield forbidden((*path, "nodePort"), "the type ClusterIP has no node ports")
         pair = (text(port, "protocol") or "TCP", outer)
-        if pair in pairs:
+        if outer is not None and pair in pairs:
             yield duplicate(path, outer)
         pairs.add(pair)
