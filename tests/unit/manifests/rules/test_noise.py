@@ -481,6 +481,7 @@ def test_what_selects_no_pods_and_has_no_image_is_a_part_of_an_object() -> None:
 def test_lines_that_are_replaced_as_a_whole_are_not_invalid_yaml(tmp_path: Path) -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  %s\nspec: {containers: []}\n"
     tree(tmp_path, complete_yaml=pod(), a_yaml=text % "<ANNOTATIONS>")
+    tree(tmp_path, other_yaml=text % "annotations: {PREFIX}/a")
     report = lint(tmp_path)
     assert [one.code for one in report] == []
     assert "is a YAML template" in str(report.notices)
@@ -493,3 +494,28 @@ def test_ports_that_are_filled_in_are_not_equal() -> None:
     ports = "[{name: a, port: '${A:=80}'}, {name: b, port: '${B:=81}'}]"
 
     assert list(report(manifest("v1", "Service", f"spec: {{ports: {ports}}}\n"))) == []
+
+
+def test_templates_of_ytt_are_not_judged(tmp_path: Path) -> None:
+    tree(tmp_path, complete_yaml=pod(), a_yaml=pod("").replace("''", "#@ data.values.image\n "))
+    report = lint(tmp_path)
+
+    assert [one.code for one in report] == []
+    assert "is a ytt template" in str(report.notices)
+
+
+def test_a_kustomization_needs_no_version(tmp_path: Path) -> None:
+    labels = "labels: [{pairs: {app: a}, includeSelectors: true}]\n"
+    deployment = manifest(
+        "apps/v1",
+        "Deployment",
+        "spec: {template: {spec: {containers: [{name: a, image: 'a:1'}]}}}\n",
+    )
+    tree(
+        tmp_path,
+        base__deployment_yaml=deployment,
+        base__kustomization_yaml="kind: Kustomization\nresources: [deployment.yaml]\n",
+        live__kustomization_yaml=f"kind: Kustomization\nresources: [../base]\n{labels}",
+    )
+
+    assert [one.code for one in lint(tmp_path)] == []

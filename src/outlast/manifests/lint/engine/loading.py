@@ -28,8 +28,10 @@ from outlast.yamltext.reading import BrokenDocument, YamlContent, read
 from outlast.yamltext.source import SourceText, decode
 
 _HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities|Files)\b|include\s)")
-# A line that is replaced as a whole: <ANNOTATIONS>
-_PLACE = re.compile(r"\s*<[A-Z][A-Z0-9_]*>\s*")
+# name: #@ data.values.name
+_YTT = re.compile(r"^[^#\n]*\s#@ |^#@ load\(", re.MULTILINE)
+# A line that is replaced as a whole, as <ANNOTATIONS>, or a value that begins with {NAME}.
+_PLACE = re.compile(r"\s*<[A-Z][A-Z0-9_]*>\s*|.*:\s+\{[A-Z][A-Z0-9_]*\}.*")
 _PATCH_MARK = "$patch"
 _PATCH_KEYS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 # A patch that no Kustomization here refers to is recognized by its file name.
@@ -63,6 +65,9 @@ def load(found: InputFile) -> LoadedFile:
         # A chart is rendered as a whole, and has one notice.
         notice = f"{source.name}: skipped, because it is a Helm template." if not chart else None
         return LoadedFile(source=source, format=FileFormat.HELM, notice=notice)
+    if _YTT.search(source.text):
+        notice = f"{source.name}: skipped, because it is a ytt template. Lint the output of `ytt`."
+        return LoadedFile(source=source, notice=notice)
     reading = read(source.text)
     broken = [one for one in reading.broken if not _is_template_at(source, one)]
     file = _sorted_out(source, reading)
@@ -212,10 +217,11 @@ def _is_object(item: Any) -> bool:
 
 
 def _is_kustomization(source: SourceText, item: Map) -> bool:
-    version = str(item.get("apiVersion"))
-    return version.startswith("kustomize.config.k8s.io/") or (
-        is_kustomization(source.path) and "kind" not in item
-    )
+    if str(item.get("apiVersion")).startswith("kustomize.config.k8s.io/"):
+        return True
+    # Kustomize needs neither a version nor a kind.
+    kind = item.get("kind", "Kustomization")
+    return is_kustomization(source.path) and kind in ("Component", "Kustomization")
 
 
 def _named(kustomization: Map, folder: Path, *keys: str) -> Iterator[Path]:
