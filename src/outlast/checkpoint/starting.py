@@ -102,7 +102,9 @@ def _start_alone(store: Store, filler: StateFiller) -> StartedAttempt:
         if error is not None:
             raise error
         if ahead is None or ahead.manifest.name != newest:
-            ahead = _resume(store, filler, claimed.history)
+            # A checkpoint that was there has been filled in, at least in part.
+            has_saved = claimed.history.has_saved or reading.result() is not None
+            ahead = _resume(store, filler, has_saved=has_saved)
     return _started(claimed, ahead)
 
 
@@ -249,14 +251,14 @@ def _newest_name(store: Store) -> str | None:
     return next(iter(manifest_names(store)), None)
 
 
-def _resume(store: Store, filler: StateFiller, history: History) -> Resumption | None:
+def _resume(store: Store, filler: StateFiller, *, has_saved: bool) -> Resumption | None:
     for _ in range(_LISTINGS):
         found = resume_newest(store, filler)
         if found is not None:
             return found
-        if not (history.has_saved or has_committed(store)):
+        if not (has_saved or has_committed(store)):
             break
-    _check_empty(store, has_saved=history.has_saved)
+    _check_empty(store, has_saved=has_saved)
     return None
 
 

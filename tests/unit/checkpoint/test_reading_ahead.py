@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from outlast.checkpoint.checkpointer import Checkpointer
+from outlast.checkpoint.errors import CheckpointsMissing
 from outlast.checkpoint.format.layout import Span
+from outlast.checkpoint.runs.catalog import COMMITTED
 from outlast.checkpoint.saving import packing
-from outlast.storage import ROUTINE, Buffer, Limits, Store
+from outlast.storage import ROUTINE, Buffer, Limits, Store, open_store
 from tests.faults.stores import AroundStore, wrapped
 from tests.unit.checkpoint.stores import NEVER, memory_url, resumed, saved
 
@@ -104,6 +106,25 @@ def test_an_older_checkpoint_replaces_what_was_restored_of_one_that_is_gone_at_t
 
     assert resumed(url, state) == 1
     assert np.array_equal(state["x"], [1, 1, 1])
+
+
+def test_a_state_that_was_restored_from_a_checkpoint_that_is_gone_is_not_taken_for_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = memory_url()
+    saved(url, {"x": np.ones(3)}, step=1)
+    store = open_store(url)
+    store.delete([one.name for folder in ("attempts/", "journal/") for one in store.list(folder)])
+
+    class Emptied(WatchedStore):
+        def before_claim(self) -> None:
+            # As if someone removed the run by hand.
+            self.delete([*self.manifests_read, COMMITTED])
+
+    wrapped(monkeypatch, Emptied)
+
+    with pytest.raises(CheckpointsMissing, match="has saved checkpoints before"):
+        resumed(url, {"x": np.zeros(3)})
 
 
 @pytest.mark.parametrize(
