@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench import lightning_steps
+from bench import lightning_exit, lightning_steps
 from bench.measure import Row, table
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +24,8 @@ STEPS = 300
 
 
 def report() -> str:
-    rows = [*huggingface_rows(), *lightning_steps.rows(), *accelerate_rows()]
+    lightning = [*lightning_steps.rows(), *lightning_exit.rows()]
+    rows = [*huggingface_rows(), *lightning, *accelerate_rows()]
     return table("Integrations", rows)
 
 

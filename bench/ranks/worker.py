@@ -165,6 +165,8 @@ def saving(system: type[RankSystem], folder: Path, tensors: Any, size: int) -> d
             seen["bytes"].append(caches.new_bytes(files, caches.listing(folder)) / size)
         dist.barrier()
         one.prune()
+        # No rank may list the folder meanwhile.
+        dist.barrier()
     seen["memory"] = [_most(max(0, caches.peak() - resident))]
     if (staged := one.staged_bytes()) is not None:
         seen["staged"] = [_most(staged)]
