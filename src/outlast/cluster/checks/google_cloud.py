@@ -74,7 +74,9 @@ def _bucket(subject: Subject, gke: GkeCluster) -> Iterator[CheckResult]:
     location = gke.bucket_location(bucket).lower()
     is_near = covers(location, gke.region)
     if is_near is None:
-        yield unknown(f"bucket {bucket!r} is in {location!r}, which is not a location that is known")
+        yield unknown(
+            f"bucket {bucket!r} is in {location!r}, which is not a location that is known"
+        )
     elif is_near:
         yield ok(f"bucket {bucket!r} is in {location}, the cluster in {gke.region}")
     else:
