@@ -485,6 +485,20 @@ def test_a_run_may_be_named_in_three_ways(tmp_path: Path) -> None:
         read_target("nosuch.yaml")
 
 
+@pytest.mark.parametrize(("count", "text"), [(0, "has no Job, so"), (2, "has 2 Jobs, so")])
+def test_a_manifest_names_a_run_by_its_only_job(count: int, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "manifest.yaml"
+    config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+    job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: tiny, namespace: team-a}\n"
+    file.write_text(f"{config}---\n{job}")
+    found = read_target(str(file))
+    file.write_text("---\n".join([config, *[job] * count]))
+
+    assert (found.name, found.namespace, found.workload) == ("tiny", "team-a", None)
+    with pytest.raises(OutlastError, match=text):
+        read_target(str(file))
+
+
 def test_what_a_stopped_run_has_saved() -> None:
     saved, killed = three_attempts(), three_attempts()
     saved.evict(final_seconds=9)
