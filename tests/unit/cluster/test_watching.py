@@ -203,6 +203,27 @@ def test_a_complete_job_without_an_end_in_the_journal_is_an_alarm() -> None:
     assert read_before.alarms == ()
 
 
+def test_work_that_a_failure_lost_is_not_called_nothing() -> None:
+    failed, quiet = Simulated(step_seconds=30.0), Simulated(step_seconds=30.0)
+    quiet.start()
+    quiet.work(10)
+    failed.start()
+    failed.work(20, save_every=15)
+    failed.fail("ValueError: NaN")
+    failed.start()
+    failed.work(1)
+    only_failed = row(view(failed, None), "lost")
+    failed.kill()
+    failed.start()
+    failed.work(1)
+
+    assert row(view(quiet, None), "lost") == "nothing: no evictions"
+    assert only_failed == "5 steps (about 2 min of work) in 1 failure; no evictions"
+    assert row(view(failed, None), "lost") == (
+        "6 steps (about 3 min of work) in 1 failure and 1 eviction: 1 without notice"
+    )
+
+
 def test_evictions_are_those_of_the_journal_whatever_pods_are_left() -> None:
     run = three_attempts()
 
