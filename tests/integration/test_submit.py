@@ -34,7 +34,8 @@ pytestmark = pytest.mark.needs("control-plane")
 POLICIES = Resource(
     api_version="networking.k8s.io/v1", kind="NetworkPolicy", plural="networkpolicies"
 )
-KINDS = (SERVICE_ACCOUNTS, POLICIES, JOBS)
+CLAIMS = Resource(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
+KINDS = (SERVICE_ACCOUNTS, CLAIMS, POLICIES, JOBS)
 WORKLOAD = """
 name: tiny
 kind: training
@@ -142,17 +143,25 @@ def _is_settled(admin: ClusterClient, namespace: str) -> bool:
     )
 
 
+@pytest.mark.parametrize(("url", "count"), [("gs://runs/tiny", 4), ("file:///mnt/runs", 5)])
 def test_submitting_twice_changes_nothing(
-    kubeconfig: Path, workload: Path, admin: ClusterClient, namespace: str
+    url: str,
+    count: int,
+    kubeconfig: Path,
+    workload: Path,
+    admin: ClusterClient,
+    namespace: str,
 ) -> None:
+    workload.write_text(workload.read_text().replace("gs://runs/tiny", url))
     first = _submit(kubeconfig, workload, "--setup")
     made = _versions(admin, namespace)
     second = _submit(kubeconfig, workload, "--setup")
 
     assert "Job 'tiny' created" in first.stdout
     assert "Job 'tiny' unchanged" in second.stdout
+    assert "changed" not in second.stdout.replace("unchanged", "")
     assert _versions(admin, namespace) == made
-    assert len(made) == 4
+    assert len(made) == count
 
 
 def test_a_dry_run_changes_nothing(
