@@ -76,6 +76,14 @@ def is_alive(journal: RunJournal, snapshot: Snapshot | None) -> bool:
     return any(pod.uid == uid for pod in active)
 
 
+def ends_of(journals: Sequence[RunJournal], snapshot: Snapshot) -> tuple[datetime, ...]:
+    """When the attempts ended. Nothing if one may still run, or if the run has several parts."""
+    if len(journals) != 1 or is_alive(journals[0], snapshot):
+        return ()
+    attempts = summarize(journals[0].records, is_live=False).attempts
+    return tuple(attempt.ended for attempt in attempts if attempt.ended is not None)
+
+
 def attempt_rows(
     journals: Sequence[RunJournal], snapshot: Snapshot | None, endings: Sequence[PodEnding]
 ) -> tuple[AttemptRow, ...]:
