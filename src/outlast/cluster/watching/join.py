@@ -77,10 +77,13 @@ def is_alive(journal: RunJournal, snapshot: Snapshot | None) -> bool:
 
 
 def ends_of(journals: Sequence[RunJournal], snapshot: Snapshot) -> tuple[datetime, ...]:
-    """When the attempts ended. Nothing if one may still run, or if the run has several parts."""
-    if len(journals) != 1 or is_alive(journals[0], snapshot):
+    """When the attempts ended, if the Pod of the newest is gone. Not for a run of several parts."""
+    if len(journals) != 1 or any(not has_ended(pod) for pod in snapshot.pods):
         return ()
     attempts = summarize(journals[0].records, is_live=False).attempts
+    newest = attempts[-1].place.pod_uid if attempts else None
+    if any(newest is None or pod.uid == newest for pod in snapshot.pods):
+        return ()
     return tuple(attempt.ended for attempt in attempts if attempt.ended is not None)
 
 
