@@ -238,7 +238,7 @@ def _due_after(pod: PodFact, failures: int) -> datetime:
 
 
 def _pause_seconds(failures: int) -> float:
-    return min(BACKOFF_SECONDS * 2 ** (min(failures, 10) - 1), BACKOFF_SECONDS_MAX)
+    return min(BACKOFF_SECONDS * 2.0 ** (min(failures, 10) - 1), BACKOFF_SECONDS_MAX)
 
 
 def ended_at(pod: PodFact) -> datetime | None:
