@@ -162,7 +162,8 @@ def _backoff_after_gone(snapshot: Snapshot, job: JobFact) -> Diagnosis | None:
     if job.parallelism < 1 or not snapshot.is_current or any(_is_open(pod) for pod in own):
         return None
     where = Evidence(where=f"Job {name(job.name)}", text="it has no Pod at the moment")
-    ends = sorted(end for end in snapshot.attempts_ended if end >= moment(job.created))
+    begun = _begun(job)
+    ends = sorted(end for end in snapshot.attempts_ended if end >= begun)
     if ends:
         newest = max((moment(ended_at(pod)) for pod in own), default=moment(None))
         if newest >= ends[-1] or snapshot.now > later(ends[-1], BACKOFF_SECONDS_MAX):
@@ -172,13 +173,19 @@ def _backoff_after_gone(snapshot: Snapshot, job: JobFact) -> Diagnosis | None:
         summary = f"The Job waits for its back-off after {attempts}: {when}."
         seen = Evidence(where="journal", text="end of the newest attempt", seen=ends[-1])
         return Diagnosis(cause="P32", summary=summary, next_step=_WAIT, evidence=(seen, where))
-    age_seconds = (snapshot.now - moment(job.created)).total_seconds()
+    age_seconds = (snapshot.now - begun).total_seconds()
     if own or "events" in snapshot.unread or age_seconds < _CREATION_SECONDS_MAX:
         return None
     summary = (
         "The Job has no Pod now. After an eviction, it waits for its back-off of up to 10 minutes."
     )
     return Diagnosis(cause="P32", summary=summary, next_step=_WAIT, evidence=(where,))
+
+
+def _begun(job: JobFact) -> datetime:
+    """When it was created, or resumed the last time."""
+    suspended = job.condition("Suspended")
+    return max(moment(job.created), moment(suspended.since if suspended else None))
 
 
 def _next_pod(now: datetime, last: datetime, due: datetime) -> str:
