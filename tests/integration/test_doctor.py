@@ -108,7 +108,7 @@ def test_labels_taints_and_size_are_computed_from_the_nodes(
     fine = _doctor(kubeconfig, _write(tmp_path, _job(pool, tolerations=[toleration])))
 
     # Other tests may have nodes in this cluster, or none.
-    assert f"the labels pool={pool} now" in _texts(nobody["unknown"])
+    assert f"matches pool={pool} now" in _texts(nobody["unknown"])
     assert "does not tolerate cloud.google.com/gke-spot=true:NoSchedule" in _texts(tainted["FAIL"])
     assert "it requests 4.5 of cpu, and a matching node has 4" in _texts(too_large["FAIL"])
     assert not fine["FAIL"]

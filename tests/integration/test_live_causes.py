@@ -52,6 +52,19 @@ def test_a_taint_that_is_not_tolerated(run: LiveRun) -> None:
     )
 
 
+def test_a_taint_does_not_hide_that_no_node_has_the_label(run: LiveRun) -> None:
+    """The scheduler looks at taints first, and reports nothing else of these nodes."""
+    run.node(taints=[{"key": "team", "value": "b", "effect": "NoSchedule"}])
+    run.job(pod={"nodeSelector": {"pool": f"{run.namespace}-gpu"}})
+
+    run.waits(
+        "P01",
+        "No node matches the Pod's node selector or affinity: no node has the label "
+        f"pool={run.namespace}-gpu.",
+        name="behind a taint",
+    )
+
+
 def test_a_pod_that_never_fits(run: LiveRun) -> None:
     run.node(cpus=2)
     run.job(main=CPU)

@@ -185,6 +185,7 @@ def test_submit_waits_until_the_work_has_finished(
         threading.Timer(0.5, finish.touch).start()
         assert run([*words, "finished"]) == 0
     assert "Not finished in time" in err.getvalue()
+    assert f"see why: outlast watch run --namespace {namespace}\n" in err.getvalue()
     assert "Job 'run' finished" in err.getvalue()
 
 

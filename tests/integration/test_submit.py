@@ -34,7 +34,8 @@ pytestmark = pytest.mark.needs("control-plane")
 POLICIES = Resource(
     api_version="networking.k8s.io/v1", kind="NetworkPolicy", plural="networkpolicies"
 )
-KINDS = (SERVICE_ACCOUNTS, POLICIES, JOBS)
+CLAIMS = Resource(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
+KINDS = (SERVICE_ACCOUNTS, CLAIMS, POLICIES, JOBS)
 WORKLOAD = """
 name: tiny
 kind: training
@@ -142,17 +143,25 @@ def _is_settled(admin: ClusterClient, namespace: str) -> bool:
     )
 
 
+@pytest.mark.parametrize(("url", "count"), [("gs://runs/tiny", 4), ("file:///mnt/runs", 5)])
 def test_submitting_twice_changes_nothing(
-    kubeconfig: Path, workload: Path, admin: ClusterClient, namespace: str
+    url: str,
+    count: int,
+    kubeconfig: Path,
+    workload: Path,
+    admin: ClusterClient,
+    namespace: str,
 ) -> None:
+    workload.write_text(workload.read_text().replace("gs://runs/tiny", url))
     first = _submit(kubeconfig, workload, "--setup")
     made = _versions(admin, namespace)
     second = _submit(kubeconfig, workload, "--setup")
 
     assert "Job 'tiny' created" in first.stdout
     assert "Job 'tiny' unchanged" in second.stdout
+    assert "changed" not in second.stdout.replace("unchanged", "")
     assert _versions(admin, namespace) == made
-    assert len(made) == 4
+    assert len(made) == count
 
 
 def test_a_dry_run_changes_nothing(
@@ -190,7 +199,7 @@ def test_a_new_namespace_is_created_before_what_is_in_it(
 
 
 @pytest.mark.parametrize(
-    ("number", "when"), [(1, "after"), (2, "after"), (3, "before"), (3, "after"), (5, "after")]
+    ("number", "when"), [(1, "after"), (2, "after"), (3, "before"), (3, "after"), (4, "after")]
 )
 def test_killed_anywhere_it_completes_when_repeated(
     number: int,
@@ -199,8 +208,14 @@ def test_killed_anywhere_it_completes_when_repeated(
     workload: Path,
     admin: ClusterClient,
     namespace: str,
+    tmp_path: Path,
 ) -> None:
+    # The priority class, which all namespaces share, is there already; the last write is the Job.
+    elsewhere = tmp_path / "elsewhere.yaml"
+    elsewhere.write_text(WORKLOAD.format(namespace=f"{namespace}-else"))
+    _submit(kubeconfig, elsewhere, "--setup")
     run_killed(kubeconfig, number, when, "submit", workload, "--setup")
+    assert (admin.get(JOBS, "tiny", namespace) is not None) is (number == 4)
 
     done = _submit(kubeconfig, workload, "--setup")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from outlast.journal.events import (
     AttemptExited,
+    AttemptFailed,
     AttemptInterrupted,
     AttemptStarted,
     Event,
@@ -91,6 +92,11 @@ class Simulated:
         # What a save was still doing when the kill came is not known.
         self.clock_seconds = max(self.clock_seconds, self._last_told())
         self._end(wait_seconds)
+
+    def fail(self, error: str) -> None:
+        self._tell(AttemptFailed(at=self._at(), step=self.step, error=error))
+        self._tell(AttemptExited(at=self._at(), exit_code=1, step=self.step))
+        self._end(0.0)
 
     def evict(self, *, final_seconds: float, wait_seconds: float = 0.0) -> None:
         self._tell(

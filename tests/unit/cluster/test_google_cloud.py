@@ -106,12 +106,24 @@ def test_a_quota_that_is_not_listed_is_unknown(
     assert quota.outcome is CheckOutcome.UNKNOWN
 
 
-def test_a_bucket_in_another_region_is_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("location", "outcome"),
+    [
+        ("US-CENTRAL1", CheckOutcome.OK),
+        ("NAM4", CheckOutcome.OK),
+        ("US", CheckOutcome.OK),
+        ("EUROPE-WEST4", CheckOutcome.WARN),
+        ("EUR4", CheckOutcome.WARN),
+        ("EU", CheckOutcome.WARN),
+        ("", CheckOutcome.UNKNOWN),
+    ],
+)
+def test_a_bucket_without_a_copy_in_the_region_is_a_warning(
+    location: str, outcome: CheckOutcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, _, bucket = _results(tmp_path, monkeypatch, bucket={"location": "EUROPE-WEST4"})
+    _, _, bucket = _results(tmp_path, monkeypatch, bucket={"location": location})
 
-    assert bucket.outcome is CheckOutcome.WARN
+    assert bucket.outcome is outcome
 
 
 def test_without_gcloud_it_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.unit.cluster.kubeconfigs import write_kubeconfig
 
 PROGRAM = """
 import sys
@@ -36,6 +39,30 @@ def test_a_role_is_printed_without_a_connection() -> None:
 
     assert "kind: ClusterRole" in done.stdout
     assert "httpx2" not in done.stderr
+
+
+UNTIL_THE_FIRST_REQUEST = """
+import os, sys
+from outlast.cli.entry import main
+from outlast.cluster.connection.link import Link
+def end(link, request):
+    print(request.method, request.path)
+    print([name for name in sys.modules if name.startswith("outlast.cluster.watching")])
+    print(sorted({"numpy", "pydantic", "rich"} & set(sys.modules)), flush=True)
+    os._exit(0)
+Link.send = end
+sys.argv = ["outlast", "watch", "tiny", "--once", "--kubeconfig", sys.argv[1]]
+main()
+"""
+
+
+def test_watch_asks_the_cluster_before_it_imports_the_diagnosis(tmp_path: Path) -> None:
+    config = write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
+    done = subprocess.run(
+        [sys.executable, "-c", UNTIL_THE_FIRST_REQUEST, str(config)], capture_output=True, text=True
+    )
+
+    assert done.stdout.splitlines() == ["GET /apis/jobset.x-k8s.io/v1alpha2", "[]", "[]"], done
 
 
 def test_without_the_extra_the_error_says_what_to_install() -> None:

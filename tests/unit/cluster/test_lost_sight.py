@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,8 @@ from outlast.cluster.watching.picture import ClusterPicture, RunKey
 from outlast.cluster.watching.session import RunCluster, WatchSession
 from outlast.cluster.watching.sources import run_sources
 from outlast.cluster.watching.view import RunSources, RunState, progress_of, view_of
+from outlast.journal.events import AttemptExited, AttemptStarted
+from outlast.journal.reader import AttemptRecord
 from outlast.journal.run_journal import journal_of
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.unit.cli.journal_files import START, write_journal
@@ -63,6 +65,23 @@ def test_a_job_that_is_deleted_right_after_its_end_has_ended(
             view = session.view()
 
     assert view.state is state
+
+
+def test_the_back_off_after_an_eviction_that_deleted_its_pod_is_known_from_the_journal(
+    tmp_path: Path,
+) -> None:
+    with served(tmp_path) as cluster:
+        cluster.api.store.controllers = []
+        cluster.add_job()
+        now = datetime.now(UTC)
+        begun = AttemptStarted(at=now, attempt=1, host="node", pid=1, pod_uid="uid-1")
+        events = (begun, AttemptExited(at=now, exit_code=75, step=0))
+        url = write_journal(tmp_path / "run", [AttemptRecord(attempt=1, events=events)])
+        done = cluster.outlast("watch", "tiny", "--once", "--format", "json", "--journal", url)
+
+    assert done.json["why"]["cause"] == "P32"
+    assert "waits for its back-off after 1 attempt: " in done.json["why"]["summary"]
+    assert done.json["why"]["evidence"][0]["where"] == "journal"
 
 
 def test_the_last_events_of_a_run_are_read_after_it_has_ended(tmp_path: Path) -> None:

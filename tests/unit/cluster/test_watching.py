@@ -203,6 +203,27 @@ def test_a_complete_job_without_an_end_in_the_journal_is_an_alarm() -> None:
     assert read_before.alarms == ()
 
 
+def test_work_that_a_failure_lost_is_not_called_nothing() -> None:
+    failed, quiet = Simulated(step_seconds=30.0), Simulated(step_seconds=30.0)
+    quiet.start()
+    quiet.work(10)
+    failed.start()
+    failed.work(20, save_every=15)
+    failed.fail("ValueError: NaN")
+    failed.start()
+    failed.work(1)
+    only_failed = row(view(failed, None), "lost")
+    failed.kill()
+    failed.start()
+    failed.work(1)
+
+    assert row(view(quiet, None), "lost") == "nothing: no evictions"
+    assert only_failed == "5 steps (about 2 min of work) in 1 failure; no evictions"
+    assert row(view(failed, None), "lost") == (
+        "6 steps (about 3 min of work) in 1 failure and 1 eviction: 1 without notice"
+    )
+
+
 def test_evictions_are_those_of_the_journal_whatever_pods_are_left() -> None:
     run = three_attempts()
 
@@ -483,6 +504,20 @@ def test_a_run_may_be_named_in_three_ways(tmp_path: Path) -> None:
     assert read_target(str(tmp_path / "run")).url == str(tmp_path / "run")
     with pytest.raises(OutlastError, match="does not exist"):
         read_target("nosuch.yaml")
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "has no Job, so"), (2, "has 2 Jobs, so")])
+def test_a_manifest_names_a_run_by_its_only_job(count: int, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "manifest.yaml"
+    config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+    job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: tiny, namespace: team-a}\n"
+    file.write_text(f"{config}---\n{job}")
+    found = read_target(str(file))
+    file.write_text("---\n".join([config, *[job] * count]))
+
+    assert (found.name, found.namespace, found.workload) == ("tiny", "team-a", None)
+    with pytest.raises(OutlastError, match=text):
+        read_target(str(file))
 
 
 def test_what_a_stopped_run_has_saved() -> None:

@@ -10,7 +10,7 @@ from outlast.cli.cluster.connection import ConnectionFlags, connected
 from outlast.cli.option_types import PositiveDuration
 from outlast.cli.printing import Format, say, say_json
 from outlast.cluster.errors import shown
-from outlast.cluster.resources import name_of, namespace_of
+from outlast.cluster.resources import Object, name_of, namespace_of, title_of
 from outlast.cluster.submitting.manifest_source import ManifestSource, read_source
 from outlast.cluster.submitting.submitting import Step, SubmitOptions, SubmitRefused
 from outlast.cluster.submitting.submitting import submit as submit_objects
@@ -140,7 +140,7 @@ def _waited(cluster: "ClusterClient", steps: list[Step], flags: SubmitFlags) -> 
     except KeyboardInterrupt:
         say("Stopped waiting. The work goes on in the cluster.", file=sys.stderr)
         raise
-    _print_result(result, flags)
+    _print_result(result, [item for _, item in work], flags)
     return result
 
 
@@ -148,7 +148,7 @@ def _say_progress(text: str) -> None:
     say(text, file=sys.stderr, flush=True)
 
 
-def _print_result(result: WaitResult, flags: SubmitFlags) -> None:
+def _print_result(result: WaitResult, work: list[Object], flags: SubmitFlags) -> None:
     for title, ending in result.endings.items():
         word = "finished" if ending.is_success else f"failed ({ending.reason})"
         say(f"{title} {word}: {shown(ending.message)}", file=sys.stderr)
@@ -156,7 +156,15 @@ def _print_result(result: WaitResult, flags: SubmitFlags) -> None:
         say(f"{title} was deleted while waiting for it.", file=sys.stderr)
     if result.is_late:
         say(f"error: Not {flags.wait} in time. The work goes on in the cluster.", file=sys.stderr)
-        say("hint:  Use a longer --timeout, or see why with kubectl describe.", file=sys.stderr)
+        say(f"hint:  Use a longer --timeout, or see why: {_reason(result, work)}", file=sys.stderr)
+
+
+def _reason(result: WaitResult, work: list[Object]) -> str:
+    """The command that shows what the first unfinished object waits for."""
+    for item in work:
+        if item.get("kind") in ("Job", "JobSet") and title_of(item) not in result.endings:
+            return f"outlast watch {name_of(item)} --namespace {namespace_of(item)}"
+    return "kubectl describe deployment"
 
 
 def _as_json(steps: list[Step], result: WaitResult | None, flags: SubmitFlags) -> dict[str, object]:

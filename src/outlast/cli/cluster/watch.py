@@ -88,8 +88,6 @@ def watch(run: str | None = None, /, *, flags: WatchFlags = _DEFAULTS) -> int:
 @contextmanager
 def _session(target: RunTarget, flags: WatchFlags) -> Iterator["WatchSession"]:
     """Follow the run in the cluster and its journal, or one of them if the other is missing."""
-    from outlast.cluster.watching.session import WatchSession
-
     with ExitStack() as stack:
         cluster = None
         gaps: tuple[str, ...] = ()
@@ -104,6 +102,8 @@ def _session(target: RunTarget, flags: WatchFlags) -> Iterator["WatchSession"]:
             if not target.url:
                 raise
             gaps = (_without_cluster(f"{error}"),)
+        from outlast.cluster.watching.session import WatchSession
+
         yield stack.enter_context(
             WatchSession(
                 target,
@@ -124,7 +124,6 @@ def _connected(flags: WatchFlags) -> Iterator["ClusterClient"]:
 
 def _found(client: "ClusterClient", target: RunTarget, namespace: str) -> "RunCluster | None":
     from outlast.cluster.runs.selection import find_by_url, select_run
-    from outlast.cluster.watching.session import RunCluster
 
     selection = (
         find_by_url(client, target.url, namespace)
@@ -133,6 +132,9 @@ def _found(client: "ClusterClient", target: RunTarget, namespace: str) -> "RunCl
     )
     if selection is None:
         return None
+    # Imports the diagnosis, after the first request: whether the cluster answers is known sooner.
+    from outlast.cluster.watching.session import RunCluster
+
     return RunCluster(client, selection, cut_streams=client.cut_streams, now=client.now)
 
 

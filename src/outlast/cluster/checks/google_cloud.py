@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from outlast._base.google_cloud import DUAL_REGIONS, MULTI_REGIONS
+from outlast.capacity.google_cloud import covers
 from outlast.cluster.checks.result import CheckResult, Subject, fail, ok, unknown, warn
 from outlast.cluster.connection.google_cloud import GcloudFailed, GkeCluster
 
@@ -72,7 +72,12 @@ def _bucket(subject: Subject, gke: GkeCluster) -> Iterator[CheckResult]:
         return
     bucket = url.removeprefix("gs://").partition("/")[0]
     location = gke.bucket_location(bucket).lower()
-    if location == gke.region or location in DUAL_REGIONS or location in MULTI_REGIONS:
+    is_near = covers(location, gke.region)
+    if is_near is None:
+        yield unknown(
+            f"bucket {bucket!r} is in {location!r}, which is not a location that is known"
+        )
+    elif is_near:
         yield ok(f"bucket {bucket!r} is in {location}, the cluster in {gke.region}")
     else:
         yield warn(

@@ -58,8 +58,8 @@ def _result(template: PodTemplate, nodes: list[NodeFacts], gke: GkeCluster | Non
     selected = [node for node in nodes if node.is_open and demand.selects(node.labels)]
     if not selected:
         return _pool(title, demand, gke) or unknown(
-            f"{title}: {_none_of(nodes)} the labels {_labels(demand)} now; whether the autoscaler "
-            "would add one is not visible here",
+            f"{title}: {_none_of(nodes)} {_wanted(demand)} now; whether the autoscaler would add "
+            "one is not visible here",
             "See the node pools: gcloud container node-pools list --cluster CLUSTER",
         )
     tolerated = [node for node in selected if demand.tolerates(node.taints)]
@@ -80,7 +80,9 @@ def _result(template: PodTemplate, nodes: list[NodeFacts], gke: GkeCluster | Non
 
 
 def _none_of(nodes: list[NodeFacts]) -> str:
-    return f"none of {len(nodes)} nodes has" if nodes else "the cluster has no node with"
+    return (
+        f"none of {len(nodes)} nodes matches" if nodes else "the cluster has no node that matches"
+    )
 
 
 def _pool(title: str, demand: NodeDemand, gke: GkeCluster | None) -> CheckResult | None:
@@ -99,12 +101,9 @@ def _barring(demand: NodeDemand, node: NodeFacts) -> list[Taint]:
     ]
 
 
-def _labels(demand: NodeDemand) -> str:
-    terms = [
-        ",".join(f"{one.key}={'|'.join(one.values)}" for one in term)
-        for term in demand.alternatives
-    ]
-    return " or ".join(terms) or "(none)"
+def _wanted(demand: NodeDemand) -> str:
+    """What the Pod demands of the labels of its node."""
+    return " or ".join(", ".join(map(str, term)) for term in demand.alternatives) or "(nothing)"
 
 
 def _lacking(spec: dict[str, Any], node: NodeFacts) -> tuple[str, ...]:

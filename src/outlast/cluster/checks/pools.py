@@ -48,7 +48,7 @@ def pool_result(title: str, demand: NodeDemand, described: dict[str, Any]) -> Ch
     if capacity.is_autopilot:
         return ok(f"{title}: no node matches now; Autopilot creates one")
     selected = [pool for pool in capacity.pools if demand.selects(pool.node_labels)]
-    fitting = [pool for pool in selected if demand.tolerates(pool.taints)]
+    fitting = fitting_pools(demand, capacity)
     if fitting:
         names = ", ".join(_named(pool) for pool in fitting)
         return ok(f"{title}: no node matches now, but pool {names} does, taints tolerated")
@@ -60,6 +60,15 @@ def pool_result(title: str, demand: NodeDemand, described: dict[str, Any]) -> Ch
             f"Add a toleration for {barring[0]} to the Pod, or use a pool without the taint.",
         )
     return _no_pool(title, demand, capacity, described)
+
+
+def fitting_pools(demand: NodeDemand, capacity: ClusterCapacity) -> list[NodePool]:
+    """The pools whose nodes a Pod selects and tolerates."""
+    return [
+        pool
+        for pool in capacity.pools
+        if demand.selects(pool.node_labels) and demand.tolerates(pool.taints)
+    ]
 
 
 def _no_pool(

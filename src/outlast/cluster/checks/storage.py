@@ -1,14 +1,21 @@
 """Whether Pods can reach their bucket: the FUSE driver, and Workload Identity on the nodes."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from outlast.cluster.checks.nodes import node_facts
+from outlast.cluster.checks.pools import fitting_pools, pools_of
 from outlast.cluster.checks.result import CheckResult, Subject, fail, ok, unknown, warn
+from outlast.cluster.connection.google_cloud import GcloudFailed
 from outlast.cluster.resources import CSI_DRIVERS, NODES, Query
 from outlast.manifests.conventions import FUSE_DRIVER
-from outlast.manifests.lint.scheduling import node_demand
+from outlast.manifests.lint.scheduling import NodeDemand, node_demand
 
 _METADATA_LABEL = "iam.gke.io/gke-metadata-server-enabled"
+_TURN_ON = (
+    "Run: gcloud container node-pools update POOL --cluster CLUSTER "
+    "--workload-metadata=GKE_METADATA"
+)
 
 
 def check_storage(subject: Subject) -> Iterator[CheckResult]:
@@ -46,13 +53,49 @@ def _workload_identity(subject: Subject) -> CheckResult:
         if any(demand.selects(node.labels) and demand.tolerates(node.taints) for demand in demands)
     ]
     if not fitting:
-        return unknown("Workload Identity: there is no matching node to look at")
+        return _identity_of_pools(subject, demands) or unknown(
+            "Workload Identity: there is no matching node to look at"
+        )
     without = [node for node in fitting if node.labels.get(_METADATA_LABEL) != "true"]
     if without:
         return warn(
             f"Workload Identity is off on {len(without)} of {len(fitting)} matching nodes; the "
             "bucket may answer 403",
-            "Run: gcloud container node-pools update POOL --cluster CLUSTER "
-            "--workload-metadata=GKE_METADATA",
+            _TURN_ON,
         )
     return ok(f"Workload Identity is on, on all {len(fitting)} matching nodes")
+
+
+def _identity_of_pools(subject: Subject, demands: list[NodeDemand]) -> CheckResult | None:
+    """What Google Cloud says of the pools that have no node now, None if that is not known."""
+    try:
+        described = subject.gke.describe() if subject.gke is not None else {}
+    except GcloudFailed:
+        # The check of Google Cloud reports why.
+        return None
+    capacity = pools_of(described)
+    if capacity.is_autopilot:
+        return ok("Workload Identity is on, as on every Autopilot cluster")
+    names = {pool.name for demand in demands for pool in fitting_pools(demand, capacity)}
+    if not names:
+        return None
+    if not (described.get("workloadIdentityConfig") or {}).get("workloadPool"):
+        return warn(
+            "Workload Identity is off in this cluster; the bucket may answer 403",
+            "Run: gcloud container clusters update CLUSTER --workload-pool=PROJECT.svc.id.goog",
+        )
+    without = names - set(_pools_with_identity(described))
+    if without:
+        return warn(
+            f"Workload Identity is off in pool {', '.join(sorted(without))}; the bucket may "
+            "answer 403",
+            _TURN_ON,
+        )
+    return ok(f"Workload Identity is on in pool {', '.join(sorted(names))}")
+
+
+def _pools_with_identity(described: dict[str, Any]) -> Iterator[str]:
+    for pool in described.get("nodePools") or ():
+        metadata = (pool.get("config") or {}).get("workloadMetadataConfig") or {}
+        if metadata.get("mode") == "GKE_METADATA":
+            yield str(pool.get("name"))

@@ -21,6 +21,9 @@ from outlast.cluster.resources import Object, Query, Resource
 
 T = TypeVar("T")
 
+FIELD_MANAGER = "outlast"
+"""Who has applied a field, as the API server records it."""
+
 
 class UpdateKind(StrEnum):
     """What an update says about the objects that are followed."""

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from outlast._base.backoff import backoff_seconds
-from outlast.cluster.connection.api import Update
+from outlast.cluster.connection.api import FIELD_MANAGER, Update
 from outlast.cluster.connection.following import Page, follow
 from outlast.cluster.connection.kubeconfig import find_access
 from outlast.cluster.connection.link import Link, Request, Response
@@ -34,7 +34,6 @@ from outlast.cluster.resources import (
 
 T = TypeVar("T")
 
-FIELD_MANAGER = "outlast"
 PAGE_OBJECTS = 500
 WATCH_SECONDS = 300
 WATCH_SILENCE_SECONDS_MAX = 100.0

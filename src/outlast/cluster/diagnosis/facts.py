@@ -203,6 +203,7 @@ def node_fact(node: Object) -> NodeFact:
 
 def job_fact(job: Object) -> JobFact:
     spec, status = map_of(job, "spec"), map_of(job, "status")
+    parallelism = number_of(spec, "parallelism")
     return JobFact(
         **owned(job),
         is_suspended=spec.get("suspend") is True,
@@ -214,7 +215,7 @@ def job_fact(job: Object) -> JobFact:
         queue=queue_of(job),
         conditions=conditions_of(status),
         limit_per_index=number_of(spec, "backoffLimitPerIndex"),
-        parallelism=number_of(spec, "parallelism") or 1,
+        parallelism=1 if parallelism is None else parallelism,
         **_labeled(job),
         **_stated(map_of(map_of(spec, "template"), "spec")),
     )

@@ -25,8 +25,8 @@ class Snapshot:
     Nodes may include those that are gone: when a lease ended is known only from them. `unread` has
     the kinds that could not be read, such as `events`, so that nothing is concluded from their
     absence; `is_current` is false if the Pods may have changed since they were read. `refusals`,
-    `logs` (by the UID of a Pod) and `has_started` (whether the journal has a started attempt) are
-    optional.
+    `logs` (by the UID of a Pod), `has_started` (whether the journal has a started attempt) and
+    `attempts_ended` (when the attempts ended, by the journal of a run of one part) are optional.
     """
 
     now: datetime
@@ -41,6 +41,7 @@ class Snapshot:
     refusals: tuple[ScaleUpRefusal, ...] = ()
     logs: Mapping[str, str] = field(default_factory=dict)
     has_started: bool | None = None
+    attempts_ended: tuple[datetime, ...] = ()
     has_kueue: bool | None = None
     is_autopilot: bool | None = None
     unread: frozenset[str] = frozenset()

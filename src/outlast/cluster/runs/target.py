@@ -66,8 +66,9 @@ def _from_file(path: Path, journal: str | None) -> RunTarget:
     if has_manifests(path):
         work = [one for one in read_source(str(path)).objects if one["kind"] in ("Job", "JobSet")]
         if len(work) != 1:
+            count = f"{len(work)} Jobs" if work else "no Job"
             raise OutlastError(
-                f"{str(path)!r} has {len(work)} Jobs, so it is not clear which run is meant.",
+                f"{str(path)!r} has {count}, so it is not clear which run is meant.",
                 hint="Pass the name of the run.",
             )
         metadata = work[0]["metadata"]

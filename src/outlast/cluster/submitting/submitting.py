@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from outlast._base.backoff import backoff_seconds
-from outlast.cluster.connection.api import Cluster
+from outlast.cluster.connection.api import FIELD_MANAGER, Cluster
 from outlast.cluster.errors import ApiRefusal, ClusterError, shown
 from outlast.cluster.resources import (
     NAMESPACES,
@@ -50,11 +50,15 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """What happened to one object. `note` is for the user."""
+    """What happened to one object, or would. `note` is for the user.
+
+    `version` is set by a dry run that would change nothing: the object's resource version.
+    """
 
     item: Object
     action: Action
     note: str = ""
+    version: str = ""
 
     @property
     def title(self) -> str:
@@ -88,11 +92,15 @@ class SubmitOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """An object with its resource. `must_wait`: its namespace is created by this submission."""
+    """An object with its resource. `must_wait`: its namespace is created by this submission.
+
+    `unchanged_version` is its resource version at a dry run that would have changed nothing.
+    """
 
     item: Object
     resource: Resource
     must_wait: bool = False
+    unchanged_version: str = ""
 
     @property
     def namespace(self) -> str | None:
@@ -147,6 +155,11 @@ def submit(cluster: Cluster, objects: Iterable[Object], options: SubmitOptions) 
             Step(item=one.item, action=Action.CREATED, note=note) for one in chosen if one.must_wait
         )
         return
+    steps = iter(planned)
+    chosen = [
+        one if one.must_wait else replace(one, unchanged_version=next(steps).version)
+        for one in chosen
+    ]
     yield from _applied(cluster, chosen, options)
 
 
@@ -240,6 +253,7 @@ def _try(cluster: Cluster, target: Target, options: SubmitOptions) -> Step:
         item=target.item,
         action=Action.UNCHANGED if is_same else Action.CHANGED,
         note=_note(live),
+        version=version_of(live) if is_same and _own_fields(made) == _own_fields(live) else "",
     )
 
 
@@ -253,7 +267,14 @@ def _applied(cluster: Cluster, targets: list[Target], options: SubmitOptions) ->
 
 
 def _apply(cluster: Cluster, target: Target, options: SubmitOptions) -> Step:
+    """Apply an object, unless its dry run would have changed nothing and it is still the same.
+
+    Applying it all the same is not always without effect: the API server stores a new claim once
+    more, because it had not stored the default of its status.
+    """
     live = target.read(cluster)
+    if live is not None and version_of(live) == target.unchanged_version:
+        return Step(item=live, action=Action.UNCHANGED, note=_note(live))
     if live is not None and _is_being_deleted(live):
         # The server would accept changes to it, and they would be deleted with it.
         _wait_until_gone(cluster, target, live["metadata"]["uid"])
@@ -355,6 +376,16 @@ def _note(live: Object) -> str:
     if (live.get("spec") or {}).get("suspend") is True:
         return "it is suspended"
     return ""
+
+
+def _own_fields(item: Object) -> list[Object]:
+    """The fields that Outlast has applied, as the API server keeps them."""
+    entries = item["metadata"].get("managedFields") or ()
+    return [
+        one.get("fieldsV1")
+        for one in entries
+        if (one.get("manager"), one.get("operation")) == (FIELD_MANAGER, "Apply")
+    ]
 
 
 def _content(item: Object) -> Object:

@@ -189,9 +189,8 @@ def _saved(view: RunView, progress: RunProgress) -> str:
 
 
 def _lost(progress: RunProgress) -> str:
-    if not progress.evictions:
-        failures = f", {count(progress.failures, 'failure')}" if progress.failures else ""
-        return f"nothing: no evictions{failures}"
+    if not progress.steps_lost and not progress.evictions and not progress.failures:
+        return "nothing: no evictions"
     kinds = [
         (progress.evictions_saved, "saved in time"),
         (progress.evictions_missed, "announced but not saved in time"),
@@ -203,8 +202,13 @@ def _lost(progress: RunProgress) -> str:
         if progress.steps_lost
         else "no steps"
     )
-    failures = f"; {count(progress.failures, 'failure')}" if progress.failures else ""
-    return f"{steps} in {count(progress.evictions, 'eviction')}: {listed}{failures}"
+    ends = [
+        count(number, noun)
+        for number, noun in ((progress.failures, "failure"), (progress.evictions, "eviction"))
+        if number
+    ]
+    within = f" in {' and '.join(ends)}" if ends else ""
+    return f"{steps}{within}" + (f": {listed}" if listed else "; no evictions")
 
 
 def _retries(retries: Retries) -> str:

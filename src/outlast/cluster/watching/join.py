@@ -76,6 +76,17 @@ def is_alive(journal: RunJournal, snapshot: Snapshot | None) -> bool:
     return any(pod.uid == uid for pod in active)
 
 
+def ends_of(journals: Sequence[RunJournal], snapshot: Snapshot) -> tuple[datetime, ...]:
+    """When the attempts ended, if the Pod of the newest is gone. Not for a run of several parts."""
+    if len(journals) != 1 or any(not has_ended(pod) for pod in snapshot.pods):
+        return ()
+    attempts = summarize(journals[0].records, is_live=False).attempts
+    newest = attempts[-1].place.pod_uid if attempts else None
+    if any(newest is None or pod.uid == newest for pod in snapshot.pods):
+        return ()
+    return tuple(attempt.ended for attempt in attempts if attempt.ended is not None)
+
+
 def attempt_rows(
     journals: Sequence[RunJournal], snapshot: Snapshot | None, endings: Sequence[PodEnding]
 ) -> tuple[AttemptRow, ...]:

@@ -20,6 +20,7 @@ from outlast.cluster.runs.selection import RunSelection
 from outlast.cluster.runs.target import RunTarget, reachable_url
 from outlast.cluster.watching.figures import FinishTimes, Money, NoEstimate
 from outlast.cluster.watching.gaps import clock_gaps, journal_gaps, log_gaps, source_gaps
+from outlast.cluster.watching.join import ends_of
 from outlast.cluster.watching.picture import ClusterPicture
 from outlast.cluster.watching.program_logs import ProgramLogs, newest_failure
 from outlast.cluster.watching.sources import is_required, run_sources
@@ -187,6 +188,8 @@ class WatchSession:
     def _explained(self, cluster: RunCluster, reading: JournalReading | None) -> Snapshot:
         """What the cluster shows, with what the journal and the program's log add to it."""
         snapshot = cluster.snapshot()
+        if reading is not None:
+            snapshot = replace(snapshot, attempts_ended=ends_of(reading.journals, snapshot))
         failure = newest_failure(snapshot)
         if failure is None or reading is None or reading.problem or reading.read_at is None:
             return snapshot

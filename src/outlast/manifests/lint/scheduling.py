@@ -63,6 +63,21 @@ class Requirement:
     operator: str
     values: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """As selectors of kubectl are written, such as `pool=a` or `!pool`."""
+        values = ",".join(self.values)
+        match self.operator:
+            case "In" if len(self.values) == 1:
+                return f"{self.key}={values}"
+            case "In" | "NotIn":
+                return f"{self.key} {self.operator.lower()} ({values})"
+            case "DoesNotExist":
+                return f"!{self.key}"
+            case "Gt" | "Lt":
+                return f"{self.key}{'>' if self.operator == 'Gt' else '<'}{values}"
+            case _:
+                return self.key
+
     def accepts(self, labels: Mapping[str, str]) -> bool:
         has = self.key in labels
         match self.operator:

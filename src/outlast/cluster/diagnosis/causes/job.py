@@ -20,6 +20,9 @@ from outlast.cluster.diagnosis.snapshot import Snapshot, moment
 
 BACKOFF_SECONDS = 10.0
 BACKOFF_SECONDS_MAX = 600.0
+_WAIT = "Wait. The pause doubles with every failure, up to 10 minutes."
+_CREATION_SECONDS_MAX = 60.0
+"""A Job that is older has had a Pod, unless an event reports why it could not create one."""
 
 _FORBIDDEN = r"\b403\b.*(?:Forbidden|PermissionDenied|AccessDenied|does not have storage\.)"
 _CREATE_TEXTS = (
@@ -128,24 +131,20 @@ def _backoff(snapshot: Snapshot) -> Diagnosis | None:
     for job in _open(snapshot):
         if job.active or job.terminating:
             continue
+        gone = _backoff_after_gone(snapshot, job)
+        if gone is not None:
+            return gone
         failed = _failures(snapshot, job)
         last = max((moment(ended_at(pod)) for pod in failed), default=None)
         if last is None or not any(ended_at(pod) for pod in failed):
             continue
-        due = _due(failed)
-        latest = later(last, BACKOFF_SECONDS_MAX)
-        if snapshot.now > latest:
+        if snapshot.now > later(last, BACKOFF_SECONDS_MAX):
             continue
-        when = (
-            f"the next Pod starts at about {clock(due, snapshot.now)}"
-            if snapshot.now <= due
-            # Failures whose Pods are gone count too, and are not visible.
-            else f"the next Pod starts by {clock(latest, snapshot.now)} at the latest"
-        )
+        when = _next_pod(snapshot.now, last, _due(failed))
         return Diagnosis(
             cause="P32",
             summary=f"The Job waits for its back-off after {_count(failed)}: {when}.",
-            next_step="Wait. The pause doubles with every failure, up to 10 minutes.",
+            next_step=_WAIT,
             evidence=(
                 Evidence(
                     where=f"Job {name(job.name)}, its last failed Pod",
@@ -155,6 +154,50 @@ def _backoff(snapshot: Snapshot) -> Diagnosis | None:
             ),
         )
     return None
+
+
+def _backoff_after_gone(snapshot: Snapshot, job: JobFact) -> Diagnosis | None:
+    """The same if the last Pod is gone: some evictions delete it within a second."""
+    own = [pod for pod in snapshot.pods if pod.owner == job.uid and job.uid]
+    if job.parallelism < 1 or not snapshot.is_current or any(_is_open(pod) for pod in own):
+        return None
+    where = Evidence(where=f"Job {name(job.name)}", text="it has no Pod at the moment")
+    begun = _begun(job)
+    ends = sorted(end for end in snapshot.attempts_ended if end >= begun)
+    if ends:
+        newest = max((moment(ended_at(pod)) for pod in own), default=moment(None))
+        if newest >= ends[-1] or snapshot.now > later(ends[-1], BACKOFF_SECONDS_MAX):
+            return None
+        attempts = "1 attempt" if len(ends) == 1 else f"{len(ends)} attempts"
+        when = _next_pod(snapshot.now, ends[-1], later(ends[-1], _pause_seconds(len(ends))))
+        summary = f"The Job waits for its back-off after {attempts}: {when}."
+        seen = Evidence(where="journal", text="end of the newest attempt", seen=ends[-1])
+        return Diagnosis(cause="P32", summary=summary, next_step=_WAIT, evidence=(seen, where))
+    age_seconds = (snapshot.now - begun).total_seconds()
+    if own or "events" in snapshot.unread or age_seconds < _CREATION_SECONDS_MAX:
+        return None
+    summary = (
+        "The Job has no Pod now. After an eviction, it waits for its back-off of up to 10 minutes."
+    )
+    return Diagnosis(cause="P32", summary=summary, next_step=_WAIT, evidence=(where,))
+
+
+def _begun(job: JobFact) -> datetime:
+    """When it was created, or resumed the last time."""
+    suspended = job.condition("Suspended")
+    return max(moment(job.created), moment(suspended.since if suspended else None))
+
+
+def _next_pod(now: datetime, last: datetime, due: datetime) -> str:
+    latest = later(last, BACKOFF_SECONDS_MAX)
+    if now <= due:
+        return f"the next Pod starts at about {clock(due, now)}"
+    # Failures whose Pods are gone count too, and are not visible.
+    return f"the next Pod starts by {clock(latest, now)} at the latest"
+
+
+def _is_open(pod: PodFact) -> bool:
+    return pod.phase not in ("Failed", "Succeeded")
 
 
 def _restart(snapshot: Snapshot) -> Diagnosis | None:
@@ -198,8 +241,11 @@ def _due(failed: list[PodFact]) -> datetime:
 
 def _due_after(pod: PodFact, failures: int) -> datetime:
     """10 s after the first failure, then twice as long each time."""
-    pause = min(BACKOFF_SECONDS * 2 ** (min(failures, 10) - 1), BACKOFF_SECONDS_MAX)
-    return later(moment(ended_at(pod)), pause)
+    return later(moment(ended_at(pod)), _pause_seconds(failures))
+
+
+def _pause_seconds(failures: int) -> float:
+    return min(BACKOFF_SECONDS * 2.0 ** (min(failures, 10) - 1), BACKOFF_SECONDS_MAX)
 
 
 def ended_at(pod: PodFact) -> datetime | None:

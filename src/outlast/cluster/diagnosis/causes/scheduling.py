@@ -25,6 +25,7 @@ _LACKING = r"Insufficient (?P<resource>[\w./-]*\w)"
 _TOO_MANY = r"Too many pods"
 _AUTOSCALER_EVENTS = ("TriggeredScaleUp", "NotTriggerScaleUp", "FailedScaleUp")
 _PRIORITY_CUTOFF = -10
+_CREATE_POOL = "Create a node pool with these labels, or correct the selector."
 _AUTOSCALER_SECONDS = 120.0
 """After this long without any event, the autoscaler has not considered the Pod."""
 
@@ -51,18 +52,28 @@ def _selector(snapshot: Snapshot) -> Diagnosis | None:
                 next_step="Wait for the autoscaler, or create a node pool.",
                 evidence=(evidence,),
             )
-        if _has(_SELECTOR, evidence) and not (
-            _has(_TAINT, evidence) and _tainted_nodes(snapshot, pod)
-        ):
-            missing = _missing_labels(snapshot, pod)
-            detail = f": no node has the label {missing[0]}" if missing else ""
+        if _matches_no_node(snapshot, pod, evidence):
+            mismatch, next_step = _mismatch(snapshot, pod)
             return Diagnosis(
                 cause="P01",
-                summary=f"No node matches the Pod's node selector or affinity{detail}.",
-                next_step="Create a node pool with these labels, or correct the selector.",
+                summary=f"No node matches the Pod's node selector or affinity{mismatch}.",
+                next_step=next_step,
                 evidence=(evidence,),
             )
     return None
+
+
+def _matches_no_node(snapshot: Snapshot, pod: PodFact, evidence: Evidence) -> bool:
+    """Whether the labels are the reason, although the scheduler may report only a taint.
+
+    It looks at taints first, and reports one reason for each node.
+    """
+    if not _has(_TAINT, evidence):
+        return _has(_SELECTOR, evidence)
+    if not snapshot.nodes or pod.demand is None:
+        return _has(_SELECTOR, evidence)
+    selected = _selected(snapshot, pod)
+    return not selected or (_has(_SELECTOR, evidence) and not _tainted_nodes(snapshot, pod))
 
 
 def _taint(snapshot: Snapshot) -> Diagnosis | None:
@@ -219,16 +230,18 @@ def _untolerated(pod: PodFact, node: NodeFact) -> list[Taint]:
     ]
 
 
-def _missing_labels(snapshot: Snapshot, pod: PodFact) -> list[str]:
-    """The demanded labels that no node has. Empty if the nodes are not known."""
-    if pod.demand is None or not snapshot.nodes:
-        return []
-    terms = pod.demand.nodes.alternatives
-    return [
-        name(f"{one.key}={'|'.join(one.values)}" if one.values else one.key)
-        for one in (terms[0] if len(terms) == 1 else ())
-        if not any(one.accepts(node.labels) for node in snapshot.nodes)
-    ]
+def _mismatch(snapshot: Snapshot, pod: PodFact) -> tuple[str, str]:
+    """The demand that no node meets, as far as the nodes are known, and what to do."""
+    terms = pod.demand.nodes.alternatives if pod.demand and snapshot.nodes else ()
+    for one in terms[0] if len(terms) == 1 else ():
+        if any(one.accepts(node.labels) for node in snapshot.nodes):
+            continue
+        label = name(f"{one.key}={'|'.join(one.values)}" if one.values else one.key)
+        if one.operator in ("DoesNotExist", "NotIn"):
+            unwanted = "Create a node pool without this label, or correct the affinity."
+            return f": every node has the label {label}", unwanted
+        return f": no node has the label {label}", _CREATE_POOL
+    return "", _CREATE_POOL
 
 
 def _reported(found: re.Match[str]) -> str:
