@@ -18,7 +18,7 @@ from outlast.storage.objects.store import ACCESS
 from outlast.storage.objects.uploads import PART_BYTES_MIN, PARTS_AT_ONCE
 
 BUCKET = "bench"
-PIECE_BYTES = 4 * 1024**2
+PIECE_BYTES = 1024**2
 MIB = 1024**2
 
 

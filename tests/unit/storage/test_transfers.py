@@ -2,17 +2,26 @@
 
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from outlast.storage import AccessDenied, AlreadyExists, Store, open_store
+from outlast.storage import (
+    AccessDenied,
+    AlreadyExists,
+    StorageTimeout,
+    Store,
+    StoreUnavailable,
+    final,
+    open_store,
+)
 from outlast.storage.objects import uploads
 from outlast.storage.objects.store import ACCESS
 from tests.patience import PATIENCE_SECONDS
-from tests.servers.faults import kind_of
+from tests.servers.faults import hanging, kind_of
 from tests.servers.forwarding import Answer, Request, forward, serving
 from tests.servers.moto import BUCKET
 from tests.servers.places import object_store_environ
@@ -171,3 +180,19 @@ def test_a_range_whose_connection_breaks_is_continued_where_it_broke(
     assert found == data
     assert starts[0] == 0
     assert starts.count(0) == 1
+
+
+def test_an_answer_that_stops_within_its_bytes_is_left_in_time(open_at: OpenAt) -> None:
+    words = (
+        b'HTTP/1.1 206 Partial Content\r\nContent-Length: 1000\r\nETag: "1"\r\n'
+        b"Content-Range: bytes 0-999/1000\r\nLast-Modified: Thu, 19 Nov 2026 20:00:00 GMT\r\n\r\n"
+    )
+    with hanging(words + bytes(500)) as url:
+        store = open_at(url)
+        started = time.monotonic()
+
+        with pytest.raises((StorageTimeout, StoreUnavailable)):
+            store.read_into("a", bytearray(1000), limits=final(2.0))
+
+    # The client counts its time from the start of the last request.
+    assert time.monotonic() - started < 2 * 2.0 + PATIENCE_SECONDS / 2

@@ -5,7 +5,7 @@ first would cost a copy of it in new memory, and new memory takes longer than th
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import obstore
@@ -14,41 +14,41 @@ from obstore.exceptions import BaseError
 from outlast.storage.objects.errors import status
 
 # Large enough that the calls cost little, small enough that the memory of a piece is used again.
-_PIECE_BYTES = 4 * 1024**2
+_PIECE_BYTES = 1024**2
 
 
 class Download:
-    """A range of an object. Whoever asks again after an error gets what is still missing."""
+    """A range of an object. After an error, what is still missing can be asked for again."""
 
     def __init__(self, client: Any, name: str, start: int, length: int) -> None:
         self._client = client
         self._name = name
         self._at = start
         self._end = start + length
-        self._stream: Any = None
+
+    async def begin(self) -> Iterator[bytes]:
+        """Ask for the bytes that are missing. `pieces` takes what this returns."""
+        options: Any = {"range": (self._at, self._end)}
+        try:
+            answer = await obstore.get_async(self._client, self._name, options=options)
+        except BaseError as error:
+            return iter([nothing_beyond_the_end(error)])
+        return answer.stream(min_chunk_size=_PIECE_BYTES)
+
+    def pieces(self, arriving: Iterator[bytes]) -> Iterator[bytes]:
+        """The bytes of an answer, as they arrive.
+
+        It waits in the calling thread, which costs less than a call to the event loop for each
+        piece. An answer that does not arrive ends with the time limit of the request.
+        """
+        for piece in arriving:
+            wanted = piece[: self._end - self._at]
+            self._at += len(wanted)
+            yield wanted
 
     @property
-    def bytes_left(self) -> int:
-        return self._end - self._at
-
-    async def next_piece(self) -> bytes:
-        """The next bytes; none if the object ends here."""
-        try:
-            if self._stream is None:
-                self._stream = await self._open()
-            piece: bytes = await anext(self._stream, b"")
-        except BaseError as error:
-            self._stream = None
-            return nothing_beyond_the_end(error)
-        piece = piece[: self.bytes_left]
-        self._at += len(piece)
-        return piece
-
-    async def _open(self) -> Any:
-        answer = await obstore.get_async(
-            self._client, self._name, options={"range": (self._at, self._end)}
-        )
-        return answer.stream(min_chunk_size=_PIECE_BYTES)
+    def is_complete(self) -> bool:
+        return self._at == self._end
 
 
 class ScatteredMemory:

@@ -15,6 +15,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 SINGLE_PUT_BYTES_MAX = 64 * 1024**2
 
 ACCESS = AccessPattern(read_bytes=10 * 1024**2, reads_at_once=12, creates_at_once=3)
+_WITHIN_SHARE = 0.99
 _DELETES_AT_ONCE = 16
 _CLIENTS_MAX = 8
 # The client signs a request once for all its retries, and a signature soon expires.
@@ -123,11 +125,11 @@ class ObjectStore:
     ) -> None:
         check_name(name)
         views = writable_views(buffers)
-        client = self._client(limits)
         if not views:
+            client = self._client(limits)
             self._run(lambda: _head(client, name), limits, "read", name)
             return
-        self._fill(client, name, start, views, limits)
+        self._fill(name, start, views, limits)
 
     def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         folder = folder_of(prefix)
@@ -156,22 +158,29 @@ class ObjectStore:
         attempts = _Attempts(self, limits, doing, name)
         return attempts.result(call, submit(call()))
 
-    def _fill(
-        self, client: Any, name: str, start: int, views: Sequence[memoryview], limits: Limits
-    ) -> None:
+    def _fill(self, name: str, start: int, views: Sequence[memoryview], limits: Limits) -> None:
         """Fill the memory with one request after the other. The caller's thread copies."""
+        # What arrives is not waited for in the event loop, so the client has to end it in time.
+        within = min(limits.request_seconds_max, _WITHIN_SHARE * limits.total_seconds_max)
+        client = self._client(replace(limits, request_seconds_max=within))
         attempts = _Attempts(self, limits, "read", name)
         target = ScatteredMemory(views)
         end = start + total_bytes(views)
         for at in range(start, end, ACCESS.read_bytes):
             download = Download(client, name, at, min(ACCESS.read_bytes, end - at))
-            while download.bytes_left:
-                piece = attempts.result(download.next_piece, submit(download.next_piece()))
-                if not piece:
+            while not download.is_complete:
+                arriving = attempts.result(download.begin, submit(download.begin()))
+                try:
+                    for piece in download.pieces(arriving):
+                        target.append(piece)
+                        attempts.check_time()
+                except BaseError as error:
+                    attempts.failed(error)
+                    continue
+                if not download.is_complete:
                     raise TooShort(
                         f"{name!r} in {self.url} ends before the requested bytes.", name=name
                     )
-                target.append(piece)
 
     def _client(self, limits: Limits) -> Any:
         """A client with these limits. Clients are reused, because each has its own connections."""
@@ -244,21 +253,29 @@ class _Attempts:
             try:
                 found = wait(future, self._countdown)
             except (BaseError, FileNotFoundError) as error:
-                # Not chained: the text of the client's error may contain secrets.
-                failure = as_storage_error(error, self._doing, self._store.url, self._name)
-                if not may_pass(error, has_worked=self._store.has_worked):
-                    raise failure from None
+                failure = self.failed(error)
             except StorageTimeout as timeout:
                 # The earlier failure explains more than the timeout.
                 raise failure or timeout from None
             else:
                 self._store.has_worked = True
                 return found
-            self._pause(failure)
             future = submit(call())
 
+    def failed(self, error: BaseException) -> StorageError:
+        """Wait until the next attempt. Raises the failure if there is none left or it is no use."""
+        # Not chained: the text of the client's error may contain secrets.
+        failure = as_storage_error(error, self._doing, self._store.url, self._name)
+        if not may_pass(error, has_worked=self._store.has_worked):
+            raise failure from None
+        self._pause(failure)
+        return failure
+
+    def check_time(self) -> None:
+        """Raise `StorageTimeout` once the time is up."""
+        self._countdown.seconds_left()
+
     def _pause(self, failure: StorageError) -> None:
-        """Wait until the next attempt. Raises the failure if there is none left."""
         seconds = next(self._pauses, math.inf)
         if not self._countdown.allows(seconds):
             raise failure from None
