@@ -1,11 +1,11 @@
 """Ways to keep a state in an object store. Each saves, waits until it is durable, and restores."""
 
 import abc
+import asyncio
 import importlib
 import io
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,6 @@ from outlast.storage.objects.store import ACCESS
 from outlast.storage.objects.uploads import PART_BYTES_MIN, PARTS_AT_ONCE
 
 BUCKET = "bench"
-PIECE_BYTES = 1024**2
 MIB = 1024**2
 
 
@@ -56,22 +55,18 @@ class ObjectSystem(abc.ABC):
         )
 
 
-def read_ranges(store: Any, name: str, memory: np.ndarray[Any, Any]) -> None:
-    """Read an object into the memory, in the fastest way that was found for this client.
+async def read_ranges(store: Any, name: str, memory: np.ndarray[Any, Any]) -> None:
+    """Read an object into the memory, in the fastest way that was found for this client."""
+    gate = asyncio.Semaphore(ACCESS.reads_at_once)
 
-    That takes the pieces of each range as they arrive: `get_range` collects them in new memory.
-    """
+    async def one(start: int) -> None:
+        end = min(start + ACCESS.read_bytes, len(memory))
+        async with gate:
+            found = await obstore.get_range_async(store, name, start=start, end=end)
+            source = np.frombuffer(memoryview(found), np.uint8)
+            await asyncio.to_thread(np.copyto, memory[start:end], source)
 
-    def one(start: int) -> None:
-        at, end = start, min(start + ACCESS.read_bytes, len(memory))
-        answer = obstore.get(store, name, options={"range": (start, end)})
-        for piece in answer.stream(min_chunk_size=PIECE_BYTES):
-            found = np.frombuffer(piece, np.uint8)
-            np.copyto(memory[at : at + len(found)], found)
-            at += len(found)
-
-    with ThreadPoolExecutor(ACCESS.reads_at_once) as pool:
-        list(pool.map(one, range(0, len(memory), ACCESS.read_bytes)))
+    await asyncio.gather(*map(one, range(0, len(memory), ACCESS.read_bytes)))
 
 
 class Ours(ObjectSystem):
@@ -139,7 +134,7 @@ class RawObstore(ObjectSystem):
         """Like after an eviction, no connection is open yet."""
         self._store = self.client()
         started = time.perf_counter()
-        read_ranges(self._store, "raw", self._bytes)
+        asyncio.run(read_ranges(self._store, "raw", self._bytes))
         return time.perf_counter() - started
 
 
@@ -170,7 +165,7 @@ class TorchSave(ObjectSystem):
         started = time.perf_counter()
         size = obstore.head(self._store, "state.pt")["size"]
         memory = np.empty(size, np.uint8)
-        read_ranges(self._store, "state.pt", memory)
+        asyncio.run(read_ranges(self._store, "state.pt", memory))
         loaded = torch.load(io.BytesIO(memory.data))
         with torch.no_grad():
             for name, tensor in self.tensors.items():
