@@ -122,11 +122,6 @@ def _bars(seen: Seen, rounds: int, mib: int) -> str:
             label = f"{what}, {net} a request"
             measured = f"{ours / raw:.2f} x ({ours:.3f} s)"
             rows.append(Row(label, measured, f"{RAW}, {raw:.3f} s", "≤ 1.15 x"))
-        dropped = _median(seen, net, RAW, "restore_dropped")
-        if ours is not None and dropped is not None:
-            measured = f"{ours / dropped:.2f} x ({ours:.3f} s)"
-            against = f"{RAW} that drops what it reads, {dropped:.3f} s"
-            rows.append(Row(f"verified restore, {net} a request", measured, against))
     note = (
         f"{mib} MiB of float32 in 444 CPU tensors, a server in memory on the same machine that "
         f"delays every request and connection; every system in fresh processes, in turns, "

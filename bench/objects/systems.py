@@ -14,10 +14,10 @@ import torch
 from obstore.store import S3Store
 
 from bench.checkpoint.state import Tensors
-from outlast.storage.objects.store import ACCESS, PART_BYTES_MIN, PARTS_AT_ONCE
+from outlast.storage.objects.store import ACCESS
+from outlast.storage.objects.uploads import PART_BYTES_MIN, PARTS_AT_ONCE
 
 BUCKET = "bench"
-UPLOADS_AT_ONCE = ACCESS.creates_at_once * PARTS_AT_ONCE
 MIB = 1024**2
 
 
@@ -55,21 +55,18 @@ class ObjectSystem(abc.ABC):
         )
 
 
-async def read_ranges(store: Any, name: str, size: int, memory: Any) -> None:
-    """Read an object with the parallelism of Outlast, into the memory if there is any."""
+async def read_ranges(store: Any, name: str, memory: np.ndarray[Any, Any]) -> None:
+    """Read an object into the memory, in the fastest way that was found for this client."""
     gate = asyncio.Semaphore(ACCESS.reads_at_once)
 
     async def one(start: int) -> None:
-        length = min(ACCESS.read_bytes, size - start)
+        end = min(start + ACCESS.read_bytes, len(memory))
         async with gate:
-            found = await obstore.get_range_async(store, name, start=start, length=length)
-            if memory is not None:
-                target = memory[start : start + length]
-                await asyncio.to_thread(
-                    np.copyto, target, np.frombuffer(memoryview(found), np.uint8)
-                )
+            found = await obstore.get_range_async(store, name, start=start, end=end)
+            source = np.frombuffer(memoryview(found), np.uint8)
+            await asyncio.to_thread(np.copyto, memory[start:end], source)
 
-    await asyncio.gather(*map(one, range(0, size, ACCESS.read_bytes)))
+    await asyncio.gather(*map(one, range(0, len(memory), ACCESS.read_bytes)))
 
 
 class Ours(ObjectSystem):
@@ -129,25 +126,15 @@ class RawObstore(ObjectSystem):
             (view[at : at + PART_BYTES_MIN] for at in range(0, len(view), PART_BYTES_MIN)),
             use_multipart=True,
             chunk_size=PART_BYTES_MIN,
-            max_concurrency=UPLOADS_AT_ONCE,
+            max_concurrency=PARTS_AT_ONCE,
         )
         return time.perf_counter() - started
 
     def restore(self) -> float:
-        """The bytes arrive in the memory of the client, and are copied to where they belong.
-
-        Like after an eviction, no connection is open yet.
-        """
+        """Like after an eviction, no connection is open yet."""
         self._store = self.client()
         started = time.perf_counter()
-        asyncio.run(read_ranges(self._store, "raw", len(self._bytes), self._bytes))
-        return time.perf_counter() - started
-
-    def restore_dropped(self) -> float:
-        """The same without the copy."""
-        self._store = self.client()
-        started = time.perf_counter()
-        asyncio.run(read_ranges(self._store, "raw", len(self._bytes), None))
+        asyncio.run(read_ranges(self._store, "raw", self._bytes))
         return time.perf_counter() - started
 
 
@@ -170,7 +157,7 @@ class TorchSave(ObjectSystem):
             file.getbuffer(),
             use_multipart=True,
             chunk_size=PART_BYTES_MIN,
-            max_concurrency=UPLOADS_AT_ONCE,
+            max_concurrency=PARTS_AT_ONCE,
         )
         return time.perf_counter() - started
 
@@ -178,7 +165,7 @@ class TorchSave(ObjectSystem):
         started = time.perf_counter()
         size = obstore.head(self._store, "state.pt")["size"]
         memory = np.empty(size, np.uint8)
-        asyncio.run(read_ranges(self._store, "state.pt", size, memory))
+        asyncio.run(read_ranges(self._store, "state.pt", memory))
         loaded = torch.load(io.BytesIO(memory.data))
         with torch.no_grad():
             for name, tensor in self.tensors.items():

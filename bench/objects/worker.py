@@ -12,7 +12,7 @@ import torch
 
 from bench.checkpoint import caches
 from bench.checkpoint.state import mutate, size_of, transformer_with_adam
-from bench.objects.systems import SYSTEMS, RawObstore
+from bench.objects.systems import SYSTEMS
 
 # Until the third save, the server touches memory that it has never used, which takes it long.
 UNCOUNTED_SAVES = 2
@@ -55,8 +55,6 @@ def measure(name: str, endpoint: str, mib: int, saves: int) -> dict[str, Any]:
         is_same = all(torch.equal(tensors[key], tensor) for key, tensor in expected.items())
         if not (is_same or one.is_raw):
             raise AssertionError("restored other bits than were saved")
-    if isinstance(one, RawObstore):
-        seen["restore_dropped"] = one.restore_dropped()
     seen["restore_memory"] = max(0, caches.peak() - resident) / size_of(tensors)
     one.close()
     return seen

@@ -21,8 +21,8 @@ class Break(Enum):
 
 
 @contextlib.contextmanager
-def hanging() -> Iterator[str]:
-    """Accepts connections, and never says a word."""
+def hanging(words: bytes = b"") -> Iterator[str]:
+    """Accepts connections, and never says more than these words."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         held: list[socket.socket] = []
 
@@ -30,6 +30,7 @@ def hanging() -> Iterator[str]:
             with contextlib.suppress(OSError):
                 while True:
                     held.append(server.accept()[0])
+                    held[-1].sendall(words)
 
         thread = threading.Thread(target=hold, daemon=True)
         thread.start()

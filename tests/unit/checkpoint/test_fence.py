@@ -1,6 +1,7 @@
 """Two processes of one run: the older one is told and stops, and nothing gets mixed."""
 
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from outlast.checkpoint.errors import CheckpointError, Fenced
 from outlast.checkpoint.restoring.parts import verify_checkpoint
 from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import manifest_names, newest_first, read_manifest
+from outlast.checkpoint.saving import committing
 from outlast.checkpoint.saving.saver import Saver
-from outlast.storage import Limits, Store, open_store
+from outlast.storage import ROUTINE, AccessPattern, Limits, Store, StoreEntry, open_store
 from outlast.storage.memory import MemoryStore
 from tests.faults.stores import AroundStore, wrapped
+from tests.patience import PATIENCE_SECONDS
 from tests.unit.checkpoint.stores import memory_url, resumed
 
 NEVER = 10**9
@@ -217,3 +220,92 @@ def test_resuming_twice_is_refused() -> None:
     with pytest.raises(RuntimeError, match="already resumed"):
         checkpointer.resume()
     assert isinstance(checkpointer._session.saver, Saver)
+
+
+class DistantStore(AroundStore):
+    """Writes two packs at once. `log` has the order of what is asked of it."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.log: list[str] = []
+        self._is_checked = threading.Event()
+
+    @property
+    def access(self) -> AccessPattern:
+        return AccessPattern(read_bytes=1, reads_at_once=2, creates_at_once=2)
+
+    def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
+        if prefix == "attempts/":
+            self.log.append("check")
+            self._is_checked.set()
+        return super().list(prefix, limits=limits)
+
+    def before(self, name: str, limits: Limits) -> None:
+        if name.startswith("packs/"):
+            # Never written if the check came only afterwards.
+            assert self._is_checked.wait(PATIENCE_SECONDS)
+
+    def after(self, name: str) -> None:
+        self.log.append(name.partition("/")[0])
+
+    def forget(self) -> None:
+        self.log.clear()
+        self._is_checked.clear()
+
+
+def distant(monkeypatch: pytest.MonkeyPatch) -> list[DistantStore]:
+    stores: list[DistantStore] = []
+
+    def wrap(store: Store) -> Store:
+        stores.append(DistantStore(store))
+        return stores[-1]
+
+    wrapped(monkeypatch, wrap)
+    return stores
+
+
+def test_a_distant_store_is_asked_for_newer_attempts_while_it_is_written_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stores = distant(monkeypatch)
+    # However slow this machine is.
+    monkeypatch.setattr(committing, "_CHECK_VALID_SECONDS", 1e9)
+    checkpointer, _ = opened(memory_url())
+    stores[0].forget()
+
+    checkpointer.save(1)
+    checkpointer.wait()
+
+    log = [entry for entry in stores[0].log if entry != "journal"]
+    assert log[:3] == ["check", "packs", "manifests"]
+
+
+def test_a_check_that_is_long_ago_is_repeated_before_the_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stores = distant(monkeypatch)
+    monkeypatch.setattr(committing, "_CHECK_VALID_SECONDS", -1.0)
+    checkpointer, _ = opened(memory_url())
+    stores[0].forget()
+
+    checkpointer.save(1)
+    checkpointer.wait()
+
+    log = [entry for entry in stores[0].log if entry != "journal"]
+    assert log[:4] == ["check", "packs", "check", "manifests"]
+
+
+def test_a_stale_writer_of_a_distant_store_is_fenced_before_its_packs_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    distant(monkeypatch)
+    url = memory_url()
+    stale, _ = opened(url)
+    opened(url)
+
+    stale.save(1)
+    with pytest.raises(Fenced, match="attempt 1 stops"):
+        stale.wait()
+
+    assert manifest_names(open_store(url)) == []
+    assert open_store(url).list("packs/") == []

@@ -63,7 +63,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outlast.storage.objects.store.SINGLE_PUT_BYTES_MAX", 8 * 1024**2)
-    monkeypatch.setattr("outlast.storage.objects.store.PART_BYTES_MIN", 5 * 1024**2)
+    monkeypatch.setattr("outlast.storage.objects.uploads.PART_BYTES_MIN", 5 * 1024**2)
 
 
 def prepare(store: Store) -> None:

@@ -3,6 +3,8 @@
 If killed: the previous checkpoint stays the newest, or the new one is complete.
 """
 
+import math
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +27,8 @@ from outlast.checkpoint.state.tree import Leaf
 from outlast.storage import AccessDenied, StorageError, Store, StoreFull, create_or_confirm
 
 log = get_logger(__name__)
+
+_CHECK_VALID_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +74,7 @@ class Committer:
         self._parent: str | None = None
         self._number = (-1, 0)
         self._is_marked = False
+        self._checked_at = -math.inf
 
     def start_from(self, name: str) -> None:
         """Use the checkpoint that was resumed from as the parent of the next one."""
@@ -79,11 +84,21 @@ class Committer:
         """Raise `Fenced` if a newer attempt has started."""
         fence.check(self._store, self._attempt, limits=self._limits())
 
+    def check_ahead(self) -> None:
+        """Check for a newer attempt while the last packs are being written, which saves time.
+
+        A newer attempt may start between any check and the commit. It resumes from what it found.
+        """
+        began = time.monotonic()
+        self.check_fence()
+        self._checked_at = began
+
     def commit(
         self, staged: StagedState, packed: PackedChunks, writer: StateWriter
     ) -> CommittedSave:
         """Make a written state the newest checkpoint. Raises `Fenced` if a newer attempt exists."""
-        self.check_fence()
+        if time.monotonic() > self._checked_at + _CHECK_VALID_SECONDS:
+            self.check_fence()
         manifest = self._create(
             CheckpointManifest(
                 step=staged.step,

@@ -84,6 +84,9 @@ class GroupCommitter(Committer):
         except CheckpointError as lost:
             log.warning("Could not report the failed save to the other ranks: %s", lost)
 
+    def check_ahead(self) -> None:
+        """Nothing: rank 0 checks when all ranks have written their parts."""
+
     def commit(
         self, staged: StagedState, packed: PackedChunks, writer: StateWriter
     ) -> CommittedSave:

@@ -92,11 +92,17 @@ class PackWriter:
         return unclaimed
 
     def pack(
-        self, buffer: StagingBuffer, spans: Sequence[Span], *, limits: Callable[[], Limits]
+        self,
+        buffer: StagingBuffer,
+        spans: Sequence[Span],
+        *,
+        limits: Callable[[], Limits],
+        during_last: Callable[[], object] | None = None,
     ) -> PackedChunks:
         """Write the new chunks among these spans. `limits` is asked before each write.
 
-        While packs are being written, the chunks of the next one are hashed.
+        While packs are being written, the chunks of the next one are hashed. If several are written
+        at once, `during_last` is called while the last ones are. What it raises ends the writing.
         """
         digests: list[str] = []
         missing = self._missing(buffer, spans, digests)
@@ -106,7 +112,7 @@ class PackWriter:
         with ThreadPoolExecutor(1, "outlast-hasher", initializer=lower_priority) as pool:
             end_of_all = spans[-1].end if spans else 0
             batches = _one_ahead(_batches(missing, end_of_all=end_of_all), pool)
-            for batch, copies in self._write_all(buffer, batches, limits):
+            for batch, copies in self._write_all(buffer, batches, limits, during_last):
                 written |= copies
                 new_bytes += sum(span.length for _, span in batch)
         chunks = tuple(
@@ -174,7 +180,11 @@ class PackWriter:
                 yield digest, span
 
     def _write_all(
-        self, buffer: StagingBuffer, batches: Iterable[_Batch], limits: Callable[[], Limits]
+        self,
+        buffer: StagingBuffer,
+        batches: Iterable[_Batch],
+        limits: Callable[[], Limits],
+        during_last: Callable[[], object] | None,
     ) -> Iterator[tuple[_Batch, dict[str, Copy]]]:
         """Write packs, as many at once as the store is fastest with. Yields them in order."""
         at_once = self._store.access.creates_at_once
@@ -191,6 +201,8 @@ class PackWriter:
                 if len(under_way) == at_once:
                     oldest, copies = under_way.popleft()
                     yield oldest, copies.result()
+            if during_last is not None:
+                during_last()
             for oldest, copies in under_way:
                 yield oldest, copies.result()
 

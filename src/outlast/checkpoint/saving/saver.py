@@ -346,7 +346,7 @@ class Saver:
     def _write_and_commit(self, staged: StagedState) -> CommittedSave:
         """Two steps: nothing is visible until everything is written."""
         try:
-            packed = self._writer.write(staged)
+            packed = self._writer.write(staged, self._committer.check_ahead)
             return self._committer.commit(staged, packed, self._writer)
         except Exception as error:
             self._fail_group(error)

@@ -56,10 +56,15 @@ class StateWriter:
         self._limits = limits
         self._last: tuple[int, str] | None = None
 
-    def write(self, staged: StagedState) -> PackedChunks:
-        """Write all chunks that the store does not have yet."""
+    def write(
+        self, staged: StagedState, during_last: Callable[[], object] | None = None
+    ) -> PackedChunks:
+        """Write all chunks that the store does not have yet. See `PackWriter.pack`."""
         if staged.wave_bytes_max is None:
-            return self._packs.pack(self._buffer, staged.layout.chunks, limits=self._limits)
+            chunks = staged.layout.chunks
+            return self._packs.pack(
+                self._buffer, chunks, limits=self._limits, during_last=during_last
+            )
         return self._write_in_waves(staged, staged.wave_bytes_max)
 
     def mirror(self, chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:

@@ -14,22 +14,13 @@ import contextlib
 import math
 import os
 import threading
-from collections import deque
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from outlast._base.logs import get_logger
@@ -43,9 +34,15 @@ from outlast.storage.errors import (
 from outlast.storage.limits import ROUTINE, Countdown, Limits
 from outlast.storage.local.sealed_files import SUFFIX
 from outlast.storage.objects.background import submit, wait
+from outlast.storage.objects.downloads import (
+    Download,
+    ScatteredMemory,
+    nothing_beyond_the_end,
+)
 from outlast.storage.objects.endpoints import find_endpoint
-from outlast.storage.objects.errors import as_storage_error, may_pass, status
+from outlast.storage.objects.errors import as_storage_error, may_pass
 from outlast.storage.objects.retrying import pause, pauses
+from outlast.storage.objects.uploads import LargeUploads, put_small
 from outlast.storage.protocol import (
     AccessPattern,
     Buffer,
@@ -63,13 +60,8 @@ if TYPE_CHECKING:
 
 SINGLE_PUT_BYTES_MAX = 64 * 1024**2
 
-_PARTS_MAX = 9000
-# A server gives each connection a share of its speed, so many are used. What is under way is
-# bounded, because on a slow network each part must arrive within the time limit of a request.
-PART_BYTES_MIN = 8 * 1024**2
-PARTS_AT_ONCE = 6
-ACCESS = AccessPattern(read_bytes=8 * 1024**2, reads_at_once=12, creates_at_once=2)
-_PIECES_AT_ONCE = 4
+ACCESS = AccessPattern(read_bytes=10 * 1024**2, reads_at_once=12, creates_at_once=3)
+_WITHIN_SHARE = 0.99
 _DELETES_AT_ONCE = 16
 _CLIENTS_MAX = 8
 # The client signs a request once for all its retries, and a signature soon expires.
@@ -94,6 +86,7 @@ class ObjectStore:
     def __init__(self, url: str, *, environ: Mapping[str, str] = os.environ) -> None:
         self._endpoint = find_endpoint(url, environ)
         self._clients: dict[Limits, Any] = {}
+        self._large_uploads = LargeUploads()
         self._lock = threading.Lock()
         self.has_worked = False
         """Whether any request has succeeded: then the endpoint and the credentials are valid."""
@@ -116,7 +109,8 @@ class ObjectStore:
         check_name(name)
         sources = byte_views(parts)
         client = self._client(limits)
-        put = _put_small if total_bytes(sources) <= SINGLE_PUT_BYTES_MAX else _put_large
+        is_small = total_bytes(sources) <= SINGLE_PUT_BYTES_MAX
+        put = put_small if is_small else self._large_uploads.put
         self._run(lambda: put(client, name, sources), limits, "write", name)
 
     def read(
@@ -131,14 +125,11 @@ class ObjectStore:
     ) -> None:
         check_name(name)
         views = writable_views(buffers)
-        client = self._client(limits)
         if not views:
+            client = self._client(limits)
             self._run(lambda: _head(client, name), limits, "read", name)
             return
-        target = _Scattered(views)
-        for piece in self._pieces(client, name, start, total_bytes(views), limits):
-            # Copied by the caller's thread: after an error, nothing writes here anymore.
-            target.append(piece)
+        self._fill(name, start, views, limits)
 
     def list(self, prefix: str = "", *, limits: Limits = ROUTINE) -> list[StoreEntry]:
         folder = folder_of(prefix)
@@ -167,33 +158,29 @@ class ObjectStore:
         attempts = _Attempts(self, limits, doing, name)
         return attempts.result(call, submit(call()))
 
-    def _pieces(
-        self, client: Any, name: str, start: int, length: int, limits: Limits
-    ) -> Iterator[memoryview]:
-        """The bytes in order, with a few concurrent requests."""
+    def _fill(self, name: str, start: int, views: Sequence[memoryview], limits: Limits) -> None:
+        """Fill the memory with one request after the other. The caller's thread copies."""
+        # What arrives is not waited for in the event loop, so the client has to end it in time.
+        within = min(limits.request_seconds_max, _WITHIN_SHARE * limits.total_seconds_max)
+        client = self._client(replace(limits, request_seconds_max=within))
         attempts = _Attempts(self, limits, "read", name)
-        offsets = iter(range(0, length, ACCESS.read_bytes))
-        under_way: deque[tuple[int, _Call[Any], Future[Any]]] = deque()
-        try:
-            while True:
-                for offset in offsets:
-                    size = min(ACCESS.read_bytes, length - offset)
-                    call: _Call[Any] = partial(_get_range, client, name, start + offset, size)
-                    under_way.append((size, call, submit(call())))
-                    if len(under_way) == _PIECES_AT_ONCE:
-                        break
-                if not under_way:
-                    return
-                size, call, future = under_way.popleft()
-                piece = memoryview(attempts.result(call, future))
-                if len(piece) != size:
+        target = ScatteredMemory(views)
+        end = start + total_bytes(views)
+        for at in range(start, end, ACCESS.read_bytes):
+            download = Download(client, name, at, min(ACCESS.read_bytes, end - at))
+            while not download.is_complete:
+                arriving = attempts.result(download.begin, submit(download.begin()))
+                try:
+                    for piece in download.pieces(arriving):
+                        target.append(piece)
+                        attempts.check_time()
+                except BaseError as error:
+                    attempts.failed(error)
+                    continue
+                if not download.is_complete:
                     raise TooShort(
                         f"{name!r} in {self.url} ends before the requested bytes.", name=name
                     )
-                yield piece
-        finally:
-            for _, _, future in under_way:
-                future.cancel()
 
     def _client(self, limits: Limits) -> Any:
         """A client with these limits. Clients are reused, because each has its own connections."""
@@ -243,26 +230,6 @@ class ObjectStore:
                 )
 
 
-class _Scattered:
-    """Memory in several places, filled in order."""
-
-    def __init__(self, views: Iterable[memoryview]) -> None:
-        self._views = deque(views)
-
-    def append(self, data: memoryview) -> None:
-        # Imported by its first user, because a sink in an object store does without it.
-        import numpy as np
-
-        while len(data):
-            view = self._views.popleft()
-            count = min(len(view), len(data))
-            # NumPy lets other threads run while it copies, and an assignment does not.
-            np.copyto(np.frombuffer(view[:count], np.uint8), np.frombuffer(data[:count], np.uint8))
-            data = data[count:]
-            if count < len(view):
-                self._views.appendleft(view[count:])
-
-
 class _Attempts:
     """One store operation, retried if that may help and the limits allow it.
 
@@ -286,79 +253,34 @@ class _Attempts:
             try:
                 found = wait(future, self._countdown)
             except (BaseError, FileNotFoundError) as error:
-                # Not chained: the text of the client's error may contain secrets.
-                failure = as_storage_error(error, self._doing, self._store.url, self._name)
-                if not may_pass(error, has_worked=self._store.has_worked):
-                    raise failure from None
+                failure = self.failed(error)
             except StorageTimeout as timeout:
                 # The earlier failure explains more than the timeout.
                 raise failure or timeout from None
             else:
                 self._store.has_worked = True
                 return found
-            self._pause(failure)
             future = submit(call())
 
+    def failed(self, error: BaseException) -> StorageError:
+        """Wait until the next attempt. Raises the failure if there is none left or it is no use."""
+        # Not chained: the text of the client's error may contain secrets.
+        failure = as_storage_error(error, self._doing, self._store.url, self._name)
+        if not may_pass(error, has_worked=self._store.has_worked):
+            raise failure from None
+        self._pause(failure)
+        return failure
+
+    def check_time(self) -> None:
+        """Raise `StorageTimeout` once the time is up."""
+        self._countdown.seconds_left()
+
     def _pause(self, failure: StorageError) -> None:
-        """Wait until the next attempt. Raises the failure if there is none left."""
         seconds = next(self._pauses, math.inf)
         if not self._countdown.allows(seconds):
             raise failure from None
         log.info("%s Retrying in %.1f s.", failure, seconds)
         pause(seconds)
-
-
-async def _put_small(client: Any, name: str, sources: Sequence[memoryview]) -> None:
-    # A single buffer is sent without a copy; several are joined, which the size limits.
-    body = sources[0] if len(sources) == 1 else b"".join(sources)
-    await obstore.put_async(client, name, body, mode="create")
-
-
-async def _put_large(client: Any, name: str, sources: Sequence[memoryview]) -> None:
-    part_bytes = max(PART_BYTES_MIN, math.ceil(total_bytes(sources) / _PARTS_MAX))
-    slices = [
-        source[offset : offset + part_bytes]
-        for source in sources
-        for offset in range(0, len(source), part_bytes)
-    ]
-    # Checked meanwhile, because each request to a distant store takes its time.
-    is_taken = asyncio.ensure_future(_exists(client, name))
-    try:
-        await obstore.put_async(
-            client,
-            name,
-            _unless_taken(slices, is_taken),
-            use_multipart=True,
-            chunk_size=part_bytes,
-            max_concurrency=PARTS_AT_ONCE,
-        )
-    except Exception:
-        if is_taken.done() and not is_taken.cancelled() and is_taken.result():
-            raise AlreadyExistsError(name) from None
-        raise
-    finally:
-        is_taken.cancel()
-
-
-async def _unless_taken(
-    slices: Sequence[memoryview], is_taken: "asyncio.Future[bool]"
-) -> AsyncIterator[memoryview]:
-    """The slices. Ends with an error, which aborts the upload, if the name is taken."""
-    for one in slices[:-1]:
-        if is_taken.done() and is_taken.result():
-            break
-        yield one
-    if await is_taken:
-        raise AlreadyExistsError
-    yield slices[-1]
-
-
-async def _exists(client: Any, name: str) -> bool:
-    try:
-        await _head(client, name)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 async def _head(client: Any, name: str) -> None:
@@ -371,7 +293,7 @@ async def _get(client: Any, name: str, start: int, length: int | None) -> bytes:
     try:
         answer = await obstore.get_async(client, name, options={"range": {"offset": start}})
     except BaseError as error:
-        return _nothing_beyond_the_end(error)
+        return nothing_beyond_the_end(error)
     return bytes(await answer.bytes_async())
 
 
@@ -383,14 +305,7 @@ async def _get_range(client: Any, name: str, start: int, length: int) -> Any:
     try:
         return await obstore.get_range_async(client, name, start=start, length=length)
     except BaseError as error:
-        return _nothing_beyond_the_end(error)
-
-
-def _nothing_beyond_the_end(error: BaseError) -> bytes:
-    """No bytes if the range starts at or after the end of the object; otherwise the error."""
-    if status(str(error)) != 416:
-        raise error
-    return b""
+        return nothing_beyond_the_end(error)
 
 
 async def _list(client: Any, folder: str) -> list[Any]:
