@@ -147,8 +147,10 @@ from outlast.manifests.lint.kubernetes.review import (
 )
 from outlast.manifests.lint.kubernetes.schemas import SchemaError, SchemaProblem, dotted
 from outlast.manifests.lint.kubernetes.script import (
+    SETUP_COMMANDS,
     ShellCall,
     ShellScript,
+    only_shows_or_measures,
     script_in,
     sleep_seconds,
     waits_forever,
@@ -195,6 +197,7 @@ __all__ = [
     "QUEUED_LABEL",
     "QUEUE_LABEL",
     "ROOMY_LIMIT",
+    "SETUP_COMMANDS",
     "SHUTDOWN_SECONDS_DEFAULT",
     "SHUTDOWN_VARIABLE",
     "SPOT_LABEL",
@@ -262,6 +265,7 @@ __all__ = [
     "meant_key",
     "meant_value",
     "object_rule",
+    "only_shows_or_measures",
     "pod_rule",
     "pods_at_once",
     "pods_selected",

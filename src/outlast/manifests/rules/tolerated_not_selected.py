@@ -36,6 +36,8 @@ def tolerated_not_selected(pod: Pod, review: Review) -> Iterator[Fault]:
     # The taint of accelerator nodes: all Pods that request one tolerate it, on any tier.
     if aim.toleration.key in _ACCELERATOR_TAINTS:
         return
+    if _tolerates_on_demand(pod, review):
+        return
     yield pod.fault(
         f"The Pod tolerates the taint {str(aim.toleration)!r} of Spot nodes but does not select "
         "them, so it may use on-demand nodes.",
@@ -43,6 +45,14 @@ def tolerated_not_selected(pod: Pod, review: Review) -> Iterator[Fault]:
         # The Pod may stay Pending where it runs today.
         fix=pod.fix("Select Spot nodes", _selection(pod), is_safe=False),
     )
+
+
+def _tolerates_on_demand(pod: Pod, review: Review) -> bool:
+    """Whether it names the taint of an on-demand pool too, and is meant for both."""
+    taints = [
+        taint for pool in review.pools if pool.tier is NodeTier.ON_DEMAND for taint in pool.taints
+    ]
+    return any(one.key and one.matches(taint) for one in pod.demand.tolerations for taint in taints)
 
 
 def _selection(pod: Pod) -> Change:

@@ -32,6 +32,7 @@ JSONNET_ENDINGS = (".jsonnet", ".libsonnet")
 _SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "venv"))
 _TEST_DATA_FOLDERS = frozenset(("testdata", "test-data", "test_data"))
 _TEST_FOLDERS = frozenset(("test", "tests"))
+_DATA_FOLDERS = frozenset(("data", "fixtures"))
 _MANIFEST_WORDS = (b"kind", b"nodePools", b"machineType")
 _SCRIPT_WORDS = (b"gcloud",)
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -60,8 +61,9 @@ class InputFile:
         if self.path is None or self.folder is None:
             return False
         folders = self.path.relative_to(self.folder).parts[:-1]
-        has_fixtures = "fixtures" in folders and not _TEST_FOLDERS.isdisjoint(folders)
-        return has_fixtures or not _TEST_DATA_FOLDERS.isdisjoint(folders)
+        if not _TEST_DATA_FOLDERS.isdisjoint(folders):
+            return True
+        return not _TEST_FOLDERS.isdisjoint(folders) and not _DATA_FOLDERS.isdisjoint(folders)
 
 
 def collect(

@@ -30,15 +30,19 @@ from outlast.yamltext.source import SourceText, decode
 _HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities|Files)\b|include\s)")
 # name: #@ data.values.name
 _YTT = re.compile(r"^[^#\n]*\s#@ |^#@ load\(", re.MULTILINE)
-# A line that is replaced as a whole, as <ANNOTATIONS>, or a value that begins with {NAME}.
-_PLACE = re.compile(r"\s*<[A-Z][A-Z0-9_]*>\s*|.*:\s+\{[A-Z][A-Z0-9_]*\}.*")
+# A line that is replaced as a whole, as <ANNOTATIONS> or ${VOLUMES}, or a value that begins with
+# {NAME}.
+_PLACE = re.compile(
+    r"\s*<[A-Z][A-Z0-9_]*>\s*|\s*\$\{?[A-Z][A-Z0-9_]*\}?\s*|.*:\s+\{[A-Z][A-Z0-9_]*\}.*"
+)
 _PATCH_MARK = "$patch"
 _PATCH_KEYS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 # A patch that no Kustomization here refers to is recognized by its file name.
 # A file with the word in its name, or in a folder of that name.
 _PATCH_NAME = re.compile(r"(?:^|/)patch(?:es)?/[^/]*$|(?:^|[/_.-])patch(?:es)?[_.-][^/]*$")
-# Files of KUTTL and Chainsaw with the fields that a test expects of an object.
-_EXPECTED_NAME = re.compile(r"(?:^|[_.-])(?:assert|errors?)$")
+# Files of KUTTL and Chainsaw with the fields that a test expects of an object, and overlays in one
+# file.
+_PARTIAL_NAME = re.compile(r"(?:^|[_.-])(?:assert|errors?|overlay)$")
 
 
 def load(found: InputFile) -> LoadedFile:
@@ -134,7 +138,7 @@ def _marked(file: LoadedFile, bases: set[Path], patches: set[Path]) -> LoadedFil
 def _is_partial(path: Path) -> bool:
     """Whether a file has only some fields of its objects, according to its name."""
     in_folder = "/".join(path.parts[-2:])
-    return bool(_PATCH_NAME.search(in_folder) or _EXPECTED_NAME.search(path.stem))
+    return bool(_PATCH_NAME.search(in_folder) or _PARTIAL_NAME.search(path.stem))
 
 
 def _is_script(source: SourceText) -> bool:
