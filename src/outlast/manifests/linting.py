@@ -57,10 +57,11 @@ def lint(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LintInputs:
-    """The files to lint. `pools` are read for their node pools only."""
+    """The files to lint. `pools` are read for their node pools only, `test_data` not at all."""
 
     options: LintOptions
     files: tuple[InputFile, ...]
+    test_data: tuple[InputFile, ...] = ()
     pools: tuple[InputFile, ...] = ()
 
 
@@ -96,16 +97,18 @@ def gather(
 ) -> LintInputs:
     """Find and read the files."""
     given = [os.fspath(path) for path in paths]
-    files = tuple(collect(given, exclude=options.exclude, read_stdin=read_stdin))
+    found_files = list(collect(given, exclude=options.exclude, read_stdin=read_stdin))
+    files = tuple(found for found in found_files if not found.is_test_data)
+    test_data = tuple(found for found in found_files if found.is_test_data)
     if not options.pools:
-        return LintInputs(options=options, files=files)
+        return LintInputs(options=options, files=files, test_data=test_data)
     known = {found.path.resolve() for found in files if found.path is not None}
     pools = tuple(
         found
         for found in collect(options.pools)
         if found.path is None or found.path.resolve() not in known
     )
-    return LintInputs(options=options, files=files, pools=pools)
+    return LintInputs(options=options, files=files, test_data=test_data, pools=pools)
 
 
 def examine(inputs: LintInputs) -> LintReport:
@@ -205,9 +208,22 @@ def _examined(inputs: LintInputs) -> tuple[list[LoadedFile], LintReport]:
     rules = chosen(ALL_RULES, select=options.select, ignore=options.ignore)
     severities = {find_rule(ALL_RULES, word).code: s for word, s in options.severity.items()}
     outcome = run(review, rules, all_rules=ALL_RULES, severities=severities, parts=parts)
-    notices = [chart.notice for chart in charts if chart.notice]
+    notices = _test_data_notice(inputs.test_data)
+    notices += [chart.notice for chart in charts if chart.notice]
     notices += [*(overlays.notices if overlays else ()), *scopes.notices()]
     return files, _report(files, parts, rules, outcome, options, notices)
+
+
+def _test_data_notice(files: Sequence[InputFile]) -> list[str]:
+    if not files:
+        return []
+    name = files[0].name
+    if len(files) == 1:
+        return [f"{name}: skipped, because it is test data. Name it to lint it."]
+    return [
+        f"{name} and {len(files) - 1} more: skipped, because they are test data. Name their folder "
+        "to lint them."
+    ]
 
 
 def _charts(files: Sequence[LoadedFile]) -> "list[RenderedChart]":

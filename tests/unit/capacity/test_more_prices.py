@@ -27,6 +27,14 @@ def test_more_machines_have_a_dated_price(machine: str) -> None:
         assert price.amount > 0 and price.date == date(2026, 8, 21) and price.source
 
 
+def test_no_region_is_many_times_as_expensive_as_another() -> None:
+    amounts: dict[tuple[str, str], list[Decimal]] = {}
+    for price in built_in_prices().rows:
+        amounts.setdefault((price.machine, price.tier), []).append(price.amount)
+
+    assert all(max(found) < 20 * min(found) for found in amounts.values())
+
+
 def test_attached_accelerators_are_added_to_their_machine() -> None:
     table = built_in_prices()
     machine, gpu = (

@@ -247,6 +247,17 @@ def test_a_catalogues_machines_and_accelerators_are_added_up() -> None:
     }
 
 
+def test_a_placeholder_of_a_catalogue_is_no_price() -> None:
+    tpu = ",,tpu-v6e-8,1,{region},{region}-a,{price},{price}\n"
+    rows = tpu.format(region="asia-east1", price="700.0") + tpu.format(
+        region="us-east1", price="21.6"
+    )
+
+    found = parse_catalog(CATALOGUE + rows, name="c.csv", dated=date(2026, 8, 21), source="test")
+
+    assert {row.location for row in found.rows if row.machine == "ct6e-standard-8t"} == {"us-east1"}
+
+
 def test_what_cannot_be_added_up_is_named() -> None:
     found = parse_catalog(CATALOGUE, name="c.csv", dated=date(2026, 8, 21), source="test")
 

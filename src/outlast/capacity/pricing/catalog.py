@@ -54,6 +54,9 @@ _TPUS = {
 }
 """TPU slices of one machine. The name of a v5p slice counts cores, two per chip."""
 
+_TPU_PLACEHOLDER = Decimal(700)
+"""What the catalog says of TPUs, of any size, in regions where it has no price for them."""
+
 _WITHOUT_ACCELERATORS = re.compile(
     r"(e2|f1|g1|[cn][1-4][ad]?|t2[ad]|m[1-4]|h3|h4d|z3|x4)-", re.ASCII
 )
@@ -138,6 +141,8 @@ def _read_pairs(
     for row in checked_rows(reader, COLUMNS, name):
         try:
             pair = _PricePair(_amount(row, "Price"), _amount(row, "SpotPrice"))
+            if row["AcceleratorName"] in _TPUS and pair.on_demand == _TPU_PLACEHOLDER:
+                continue
             if row["InstanceType"]:
                 _agree(machines, (row["InstanceType"], row["Region"]), pair)
             elif (machine := _whole_machine(row)) is not None:

@@ -38,8 +38,8 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
 - `launchers_in(container)` are torchrun and `accelerate launch`, in the command or in a script.
   `ending_by_disruptions` and `ending_by_code` say what ends a Job, `failures_allowed` how many of
   these failures its JobSet survives.
-- `is_placeholder(text)` is true for text that is filled in later, `is_test_data(source)` for files
-  that only tests read, and `share_folder(one, other)` for objects of one project.
+- `is_placeholder(text)` is true for text that is filled in later, `is_vendored(source)` for files
+  of another project, and `share_folder(one, other)` for objects of one project.
 - `pods_at_once(pod)` is how many Pods run at the same time, `pods_selected(...)` the Pods of
   a budget or Service, `loss_of(volume, ...)` why a volume is lost with the node, and `meant_key`
   and `meant_value` correct misspelled GKE labels.
@@ -122,11 +122,12 @@ from outlast.manifests.lint.kubernetes.kueue import (
     queued_objects,
 )
 from outlast.manifests.lint.kubernetes.launchers import ContainerLauncher, launchers_in
-from outlast.manifests.lint.kubernetes.placeholders import is_placeholder, is_test_data
+from outlast.manifests.lint.kubernetes.placeholders import is_placeholder, is_vendored
 from outlast.manifests.lint.kubernetes.placement import (
     BUILT_IN_CLASSES,
     TIER_KEYS,
     Evidence,
+    selects_pool,
     tolerated_tier,
 )
 from outlast.manifests.lint.kubernetes.pod import (
@@ -146,8 +147,10 @@ from outlast.manifests.lint.kubernetes.review import (
 )
 from outlast.manifests.lint.kubernetes.schemas import SchemaError, SchemaProblem, dotted
 from outlast.manifests.lint.kubernetes.script import (
+    SETUP_COMMANDS,
     ShellCall,
     ShellScript,
+    only_shows_or_measures,
     script_in,
     sleep_seconds,
     waits_forever,
@@ -194,6 +197,7 @@ __all__ = [
     "QUEUED_LABEL",
     "QUEUE_LABEL",
     "ROOMY_LIMIT",
+    "SETUP_COMMANDS",
     "SHUTDOWN_SECONDS_DEFAULT",
     "SHUTDOWN_VARIABLE",
     "SPOT_LABEL",
@@ -249,7 +253,7 @@ __all__ = [
     "interrupted_code_of",
     "is_on_no_node",
     "is_placeholder",
-    "is_test_data",
+    "is_vendored",
     "jobset_rules",
     "kueue_objects",
     "kueue_references",
@@ -261,6 +265,7 @@ __all__ = [
     "meant_key",
     "meant_value",
     "object_rule",
+    "only_shows_or_measures",
     "pod_rule",
     "pods_at_once",
     "pods_selected",
@@ -271,6 +276,7 @@ __all__ = [
     "replicated_job_name",
     "review_rule",
     "script_in",
+    "selects_pool",
     "share_folder",
     "share_namespace",
     "sleep_seconds",

@@ -24,8 +24,7 @@ def default_backoff(pod: Pod, review: Review) -> Iterator[Fault]:
     limit = pod.job.get("spec", "backoffLimit")
     if limit == 0:
         yield pod.job.fault(
-            "backoffLimit is 0, so the first eviction ends this Job, although its program could "
-            "resume.",
+            "backoffLimit is 0, so the first eviction ends this Job.",
             at=("spec", "backoffLimit"),
         )
     elif limit is None and pod.restart_policy == "Never":

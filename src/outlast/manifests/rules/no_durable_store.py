@@ -9,7 +9,15 @@ a service account that can write there), or mount a PersistentVolumeClaim or a b
 
 from collections.abc import Iterator
 
-from outlast.manifests.rules.api import Fault, Pod, Review, Severity, may_reach_store, pod_rule
+from outlast.manifests.rules.api import (
+    Fault,
+    Pod,
+    Review,
+    Severity,
+    may_reach_store,
+    only_shows_or_measures,
+    pod_rule,
+)
 from outlast.manifests.rules.checkpoint_not_on_volume import CHECKPOINT_VARIABLE
 
 
@@ -20,6 +28,8 @@ def no_durable_store(pod: Pod, review: Review) -> Iterator[Fault]:
         return
     # If a variable names a checkpoint location, other rules check it.
     if any(CHECKPOINT_VARIABLE.fullmatch(name) for one in pod.containers for name in one.variables):
+        return
+    if all(map(only_shows_or_measures, pod.containers)):
         return
     if not may_reach_store(pod, review):
         yield pod.fault(

@@ -12,15 +12,20 @@ import re
 from collections.abc import Iterator
 
 from outlast.manifests.rules.api import (
+    Evidence,
     Fault,
     KubernetesObject,
     NodeTier,
+    Pod,
     Review,
     Severity,
     alert_texts,
     review_rule,
+    selects_pool,
 )
 
+# Nobody waits for a Pod of a DaemonSet. A Pod without an owner is watched by who created it.
+_NOT_AWAITED = ("DaemonSet", "Pod")
 _WAITING = re.compile(r"pending|unschedulable|admission_wait", re.IGNORECASE)
 
 
@@ -31,8 +36,7 @@ def no_pending_alert(review: Review) -> Iterator[Fault]:
     waiting = [
         pod
         for pod in review.own_pods
-        if pod.owner_kind != "DaemonSet"
-        and review.placement(pod).tiers & {NodeTier.SPOT, NodeTier.FLEX_START}
+        if pod.owner_kind not in _NOT_AWAITED and _may_wait(pod, review)
     ]
     owners = {id(pod.manifest) for pod in waiting}
     if waiting:
@@ -43,6 +47,16 @@ def no_pending_alert(review: Review) -> Iterator[Fault]:
             "that.",
             at=("metadata", "name"),
         )
+
+
+def _may_wait(pod: Pod, review: Review) -> bool:
+    aim = review.placement(pod)
+    if aim.by is Evidence.PREFERENCE:
+        return False
+    # It may select a pool of another tier, too, which is not in these files.
+    if aim.by is Evidence.TOLERATION and selects_pool(pod.demand):
+        return False
+    return bool(aim.tiers & {NodeTier.SPOT, NodeTier.FLEX_START})
 
 
 def _watches_waiting(manifest: KubernetesObject) -> bool:

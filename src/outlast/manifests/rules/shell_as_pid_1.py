@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from outlast.manifests.rules.api import (
+    SETUP_COMMANDS,
     Container,
     Fault,
     Fix,
@@ -26,18 +27,6 @@ from outlast.manifests.rules.api import (
     script_in,
 )
 
-# Setup commands and others with nothing to save. Anything else is the program.
-_NO_PROGRAMS = frozenset(
-    """
-    . : [ [[ alias apk apt apt-get awk basename break case cat cd chmod chown command continue
-    cp curl date dd declare df dirname done du echo env esac exit export false fi find for free
-    function fuse2fs gcloud getent git grep gsutil gunzip gzip head hostname huggingface-cli id
-    in ldconfig let ln local ls mkdir mkfs.ext4 mount mv nproc nslookup nvidia-smi ping pip pip3
-    printenv printf ps pwd read readonly return rm rsync sed seq service set shift shopt sleep
-    sort source stat sysctl tail tar tee test top touch true type ulimit umask uname unset unzip
-    wait wget which whoami xargs yum zcat }
-    """.split()
-)
 _PROGRAM = re.compile(r"[A-Za-z0-9_$][\w.$-]*")
 _REDIRECTION = re.compile(r"\d?[<>]")
 # These replace themselves with the last command if it is a simple one.
@@ -72,7 +61,7 @@ def _waited_for(script: ShellScript) -> ShellCall | None:
     programs = [
         call
         for call in script.calls
-        if call.program not in _NO_PROGRAMS
+        if call.program not in SETUP_COMMANDS
         and _PROGRAM.fullmatch(call.program)
         # `if $VERBOSE; then` tests a value and runs nothing.
         and not (call.is_led and call.program.startswith("$"))

@@ -9,7 +9,6 @@ label.
 from collections.abc import Iterator
 
 from outlast.manifests.rules.api import (
-    POOL_LABEL,
     SPOT_LABEL,
     Change,
     Evidence,
@@ -20,7 +19,10 @@ from outlast.manifests.rules.api import (
     Review,
     Severity,
     pod_rule,
+    selects_pool,
 )
+
+_ACCELERATOR_TAINTS = ("nvidia.com/gpu", "amd.com/gpu", "google.com/tpu")
 
 
 @pod_rule("OL501", Severity.WARNING)
@@ -29,7 +31,12 @@ def tolerated_not_selected(pod: Pod, review: Review) -> Iterator[Fault]:
     if aim.by is not Evidence.TOLERATION or aim.toleration is None or pod.owner_kind == "DaemonSet":
         return
     # Kueue assigns queued nodes to a Pod without a selector.
-    if not aim.is_only(NodeTier.SPOT) or _names_pool(pod):
+    if not aim.is_only(NodeTier.SPOT) or selects_pool(pod.demand):
+        return
+    # The taint of accelerator nodes: all Pods that request one tolerate it, on any tier.
+    if aim.toleration.key in _ACCELERATOR_TAINTS:
+        return
+    if _tolerates_on_demand(pod, review):
         return
     yield pod.fault(
         f"The Pod tolerates the taint {str(aim.toleration)!r} of Spot nodes but does not select "
@@ -40,9 +47,12 @@ def tolerated_not_selected(pod: Pod, review: Review) -> Iterator[Fault]:
     )
 
 
-def _names_pool(pod: Pod) -> bool:
-    terms = pod.demand.alternatives
-    return bool(terms) and all(any(one.key == POOL_LABEL for one in term) for term in terms)
+def _tolerates_on_demand(pod: Pod, review: Review) -> bool:
+    """Whether it names the taint of an on-demand pool too, and is meant for both."""
+    taints = [
+        taint for pool in review.pools if pool.tier is NodeTier.ON_DEMAND for taint in pool.taints
+    ]
+    return any(one.key and one.matches(taint) for one in pod.demand.tolerations for taint in taints)
 
 
 def _selection(pod: Pod) -> Change:

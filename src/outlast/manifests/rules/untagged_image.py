@@ -14,7 +14,7 @@ from outlast.manifests.rules.api import (
     Review,
     Severity,
     is_placeholder,
-    is_test_data,
+    is_vendored,
     pod_rule,
 )
 
@@ -29,7 +29,7 @@ _OFFICIAL = frozenset(
 @pod_rule("OL904", Severity.WARNING, on_patches=True)
 def untagged_image(pod: Pod, review: Review) -> Iterator[Fault]:
     # A PodTemplate only says how large the Pods are that nodes are provisioned for.
-    if is_test_data(pod.manifest.source) or pod.manifest.kind == "PodTemplate":
+    if is_vendored(pod.manifest.source) or pod.manifest.kind == "PodTemplate":
         return
     tiers = review.placement(pod).tiers
     for container in pod.all_containers:

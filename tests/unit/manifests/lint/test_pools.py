@@ -258,6 +258,28 @@ GKE_POOL = {
 }
 
 
+def test_merged_maps_are_read_if_all_of_them_are_known() -> None:
+    text = """
+a = merge({ x = { pool = "cpu" } }, { y = { pool = "gpu" } })
+b = merge(
+  { x = 1, y = 1 },
+  {
+    x = 2
+  },
+)
+c = merge(local.some, { x = 1 })
+d = merge({ x = 1 }, tomap(concat(["a"], [1])))
+e = (1)
+f = 5
+"""
+    root = read_hcl(text)
+
+    assert root.value("a") == {"x": {"pool": "cpu"}, "y": {"pool": "gpu"}}
+    assert root.value("b") == {"x": 2, "y": 1}
+    assert (root.value("c"), root.value("d"), root.value("e")) == (UNKNOWN, UNKNOWN, UNKNOWN)
+    assert root.value("f") == 5
+
+
 def test_a_list_of_gcloud_is_the_whole_cluster() -> None:
     text = json.dumps([GKE_POOL], indent=1)
     capacity = exported(text)

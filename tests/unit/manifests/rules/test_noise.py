@@ -42,10 +42,151 @@ def test_an_untagged_image_matters_where_nodes_are_lost() -> None:
     assert only(report(pod("registry.example/a", SPOT)), "OL904").severity is Severity.WARNING
 
 
-def test_images_in_test_data_are_not_judged(tmp_path: Path) -> None:
-    tree(tmp_path, testdata__pod_yaml=pod("registry.example/a"), vendor__x__pod_yaml=pod("a"))
+def test_images_of_other_projects_are_not_judged(tmp_path: Path) -> None:
+    tree(tmp_path, vendor__x__pod_yaml=pod("a"))
 
     assert [one.code for one in lint(tmp_path)] == []
+
+
+def test_data_of_tests_is_skipped_with_a_notice_unless_it_is_named(tmp_path: Path) -> None:
+    wrong = pod("registry.example/a")
+    tree(tmp_path, a_yaml=pod(), testdata__b_yaml=wrong, tests__x__fixtures__c_yaml=wrong)
+    tree(tmp_path, fixtures__d_yaml=wrong, tests__data__e_yaml=wrong)
+
+    found = lint(tmp_path)
+
+    assert [one.fault.place.source.name for one in found] == [f"{tmp_path}/fixtures/d.yaml"]
+    assert found.notices == (
+        f"{tmp_path}/testdata/b.yaml and 2 more: skipped, because they are test data. Name their "
+        "folder to lint them.",
+    )
+    assert lines(lint(tmp_path / "testdata"), "OL904")
+    assert lines(lint(tmp_path / "tests/x/fixtures/c.yaml"), "OL904")
+
+
+@pytest.mark.parametrize("command", ["nvidia-smi", "/usr/bin/nvidia-smi", "sleep"])
+def test_a_command_that_only_shows_something_needs_no_store(command: str) -> None:
+    job = manifest(
+        "batch/v1",
+        "Job",
+        f"spec:\n  template:\n    spec:\n      {SPOT}\n      restartPolicy: Never\n"
+        "      containers: [{name: a, image: 'x/a:1', command: [python], "
+        "resources: {limits: {nvidia.com/gpu: 1}}}]\n",
+    )
+
+    assert lines(report(job), "OL403")
+    assert not lines(report(job.replace("[python]", f"[{command}]")), "OL403")
+
+
+def test_a_script_that_measures_a_disk_has_nothing_to_save() -> None:
+    script = "command: [bash, -c, 'python train.py; echo done']"
+    text = pod(spec=SPOT).replace("{name: a,", f"{{name: a, {script},")
+
+    assert lines(report(text), "OL110")
+    assert not lines(report(text.replace("python train.py", "fio --name=read")), "OL110")
+
+
+def test_a_line_that_is_replaced_makes_a_file_a_template() -> None:
+    text = "kind: Pod\napiVersion: v1\nspec:\n${PULL_SECRETS}\n  containers: []\n"
+
+    found = report(text, b_yaml=pod())
+
+    assert lines(found) == []
+    assert found.notices == ("a.yaml: skipped a document that is a YAML template.",)
+    assert lines(report(text.replace("${PULL_SECRETS}", "PULL_SECRETS")), "OL901")
+
+
+def test_an_overlay_in_one_file_is_incomplete(tmp_path: Path) -> None:
+    spec = "spec: {template: {spec: {initContainers: [{name: a}]}}}\n"
+    tree(tmp_path, a_yaml=pod(), overlay_yaml=manifest("apps/v1", "Deployment", spec))
+
+    assert [one.code for one in lint(tmp_path)] == []
+
+
+def test_a_pod_that_tolerates_both_pools_is_meant_for_both() -> None:
+    pools = (
+        "gcloud container node-pools create a --spot --node-taints=spot=true:NoSchedule\n"
+        "gcloud container node-pools create b --node-taints=other=true:PreferNoSchedule\n"
+    )
+    spot, other = (f"{{key: {key}, operator: Exists}}" for key in ("spot", "other"))
+
+    for tolerations, faults in ((spot, 1), (f"{other}, {spot}", 0)):
+        found = report(server(f"tolerations: [{tolerations}]"), pools_sh=pools)
+        assert len(lines(found, "OL501")) == faults
+
+
+def test_objects_that_a_controller_created_are_left_to_their_owners() -> None:
+    created = pod("registry.example/a").replace(
+        "{name: x}", "{name: x, ownerReferences: [{kind: Job, name: a, uid: b, controller: true}]}"
+    )
+
+    found = report(f"{created}---\n{pod()}")
+
+    assert lines(found) == []
+    assert found.objects == 1
+    assert found.notices == (
+        "a.yaml: skipped an object that a controller created. Lint its owner.",
+    )
+
+
+def test_an_exported_job_keeps_the_selector_that_the_server_set() -> None:
+    job = manifest(
+        "batch/v1",
+        "Job",
+        "spec:\n  selector: {matchLabels: {batch.kubernetes.io/controller-uid: a}}\n"
+        "  template:\n    spec: {restartPolicy: Never, containers: [{name: a, image: 'x/a:1'}]}\n",
+    )
+
+    assert lines(report(job), "OL908")
+    assert not lines(report(job.replace("{name: x}", "{name: x, uid: a}")), "OL908")
+
+
+PREFERS = (
+    "preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: "
+    '[{key: cloud.google.com/gke-spot, operator: In, values: ["true"]}]}}]'
+)
+TOLERATES = "tolerations: [{key: cloud.google.com/gke-spot, operator: Exists}]"
+
+
+@pytest.mark.parametrize(
+    ("spec", "faults"),
+    [
+        (TOLERATES, 1),
+        ("nodeSelector: {kubernetes.io/arch: amd64}\n      " + TOLERATES, 1),
+        ("nodeSelector: {workload-type: batch}\n      " + TOLERATES, 0),
+    ],
+)
+def test_a_pod_that_selects_nodes_by_a_label_of_its_own_needs_no_other_selector(
+    spec: str, faults: int
+) -> None:
+    assert len(lines(report(server(spec)), "OL501")) == faults
+
+
+GPU_POOL = (
+    "gcloud container node-pools create gpu --spot --accelerator type=nvidia-l4 "
+    "--node-taints=nvidia.com/gpu=present:NoSchedule\n"
+)
+
+
+def test_to_tolerate_the_taint_of_gpu_nodes_is_no_wish_for_spot() -> None:
+    text = server("tolerations: [{key: nvidia.com/gpu, operator: Exists}]")
+
+    assert lines(report(text, pools_sh=GPU_POOL), "OL501") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        (server(SPOT), 1),
+        (server(TOLERATES), 1),
+        (server("nodeSelector: {workload-type: batch}\n      " + TOLERATES), 0),
+        (server(f"affinity: {{nodeAffinity: {{{PREFERS}}}}}"), 0),
+        # Who creates a Pod by hand sees that it waits.
+        (pod(spec=SPOT), 0),
+    ],
+)
+def test_an_alert_is_missing_only_where_a_workload_has_to_wait(text: str, faults: int) -> None:
+    assert len(lines(report(text), "OL301")) == faults
 
 
 def test_a_name_that_an_overlay_replaces_is_not_an_untagged_image(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 Files named on the command line are always read, as is standard input for `-`. Below a folder, only
 files are read that may contain an object or a node pool, judging by their suffix and a word that
 all of these contain. Hidden files, hidden folders and links to folders are skipped. A link to
-a file is read, but never written through.
+a file is read, but never written through. Files that only tests read are marked, because many of
+them are wrong on purpose.
 """
 
 import os
@@ -29,6 +30,9 @@ TEMPLATE_ENDINGS = (".tftpl",)
 JSONNET_ENDINGS = (".jsonnet", ".libsonnet")
 
 _SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "venv"))
+_TEST_DATA_FOLDERS = frozenset(("testdata", "test-data", "test_data"))
+_TEST_FOLDERS = frozenset(("test", "tests"))
+_DATA_FOLDERS = frozenset(("data", "fixtures"))
 _MANIFEST_WORDS = (b"kind", b"nodePools", b"machineType")
 _SCRIPT_WORDS = (b"gcloud",)
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -50,6 +54,16 @@ class InputFile:
     @property
     def is_named(self) -> bool:
         return self.folder is None
+
+    @property
+    def is_test_data(self) -> bool:
+        """Whether it is in a folder for data of tests, below the folder that was named."""
+        if self.path is None or self.folder is None:
+            return False
+        folders = self.path.relative_to(self.folder).parts[:-1]
+        if not _TEST_DATA_FOLDERS.isdisjoint(folders):
+            return True
+        return not _TEST_FOLDERS.isdisjoint(folders) and not _DATA_FOLDERS.isdisjoint(folders)
 
 
 def collect(

@@ -23,22 +23,26 @@ from outlast.manifests.lint.pools.connector import CONFIG_CONNECTOR, read_config
 from outlast.manifests.lint.pools.exports import is_workload, read_export, read_nodes, read_workload
 from outlast.manifests.lint.pools.model import ClusterCapacity, joined
 from outlast.manifests.lint.view import KubernetesObject
-from outlast.yamltext.nodes import Map, Seq
+from outlast.yamltext.nodes import Map, Seq, get
 from outlast.yamltext.reading import BrokenDocument, YamlContent, read
 from outlast.yamltext.source import SourceText, decode
 
 _HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities|Files)\b|include\s)")
 # name: #@ data.values.name
 _YTT = re.compile(r"^[^#\n]*\s#@ |^#@ load\(", re.MULTILINE)
-# A line that is replaced as a whole, as <ANNOTATIONS>, or a value that begins with {NAME}.
-_PLACE = re.compile(r"\s*<[A-Z][A-Z0-9_]*>\s*|.*:\s+\{[A-Z][A-Z0-9_]*\}.*")
+# A line that is replaced as a whole, as <ANNOTATIONS> or ${VOLUMES}, or a value that begins with
+# {NAME}.
+_PLACE = re.compile(
+    r"\s*<[A-Z][A-Z0-9_]*>\s*|\s*\$\{?[A-Z][A-Z0-9_]*\}?\s*|.*:\s+\{[A-Z][A-Z0-9_]*\}.*"
+)
 _PATCH_MARK = "$patch"
 _PATCH_KEYS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 # A patch that no Kustomization here refers to is recognized by its file name.
 # A file with the word in its name, or in a folder of that name.
 _PATCH_NAME = re.compile(r"(?:^|/)patch(?:es)?/[^/]*$|(?:^|[/_.-])patch(?:es)?[_.-][^/]*$")
-# Files of KUTTL and Chainsaw with the fields that a test expects of an object.
-_EXPECTED_NAME = re.compile(r"(?:^|[_.-])(?:assert|errors?)$")
+# Files of KUTTL and Chainsaw with the fields that a test expects of an object, and overlays in one
+# file.
+_PARTIAL_NAME = re.compile(r"(?:^|[_.-])(?:assert|errors?|overlay)$")
 
 
 def load(found: InputFile) -> LoadedFile:
@@ -74,7 +78,8 @@ def load(found: InputFile) -> LoadedFile:
     if len(broken) == len(reading.broken):
         return file
     notice = f"{source.name}: skipped a document that is a YAML template."
-    return replace(file, broken=tuple(broken), notice=notice)
+    notices = [one for one in (file.notice, notice) if one]
+    return replace(file, broken=tuple(broken), notice=" ".join(notices))
 
 
 def _terraform(source: SourceText) -> LoadedFile:
@@ -133,7 +138,7 @@ def _marked(file: LoadedFile, bases: set[Path], patches: set[Path]) -> LoadedFil
 def _is_partial(path: Path) -> bool:
     """Whether a file has only some fields of its objects, according to its name."""
     in_folder = "/".join(path.parts[-2:])
-    return bool(_PATCH_NAME.search(in_folder) or _EXPECTED_NAME.search(path.stem))
+    return bool(_PATCH_NAME.search(in_folder) or _PARTIAL_NAME.search(path.stem))
 
 
 def _is_script(source: SourceText) -> bool:
@@ -166,23 +171,26 @@ def _sorted_out(source: SourceText, reading: YamlContent) -> LoadedFile:
     capacities: list[ClusterCapacity] = []
     nodes: list[Map] = []
     kustomization = notice = None
-    for document in reading.documents:
-        for item in _items(document):
-            if isinstance(item, Map) and item.get("kind") == "Node" and "spec" in item:
-                nodes.append(item)
-            elif isinstance(item, Map) and _is_kustomization(source, item):
-                kustomization = item
-            elif _is_object(item):
-                manifests.append(_object(source, item))
-                if str(item.get("apiVersion")).startswith(CONFIG_CONNECTOR):
-                    capacities.append(read_config_connector(source, item))
-            elif is_workload(item):
-                capacity, notice = read_workload(source, item)
-                capacities.append(capacity)
-            else:
-                capacities.append(read_export(source, item) or ClusterCapacity())
+    items = [item for document in reading.documents for item in _items(document)]
+    written = [item for item in items if not _is_created(item)]
+    for item in written:
+        if isinstance(item, Map) and item.get("kind") == "Node" and "spec" in item:
+            nodes.append(item)
+        elif isinstance(item, Map) and _is_kustomization(source, item):
+            kustomization = item
+        elif _is_object(item):
+            manifests.append(_object(source, item))
+            if str(item.get("apiVersion")).startswith(CONFIG_CONNECTOR):
+                capacities.append(read_config_connector(source, item))
+        elif is_workload(item):
+            capacity, notice = read_workload(source, item)
+            capacities.append(capacity)
+        else:
+            capacities.append(read_export(source, item) or ClusterCapacity())
     if nodes:
         capacities.append(read_nodes(source, nodes))
+    if len(written) < len(items):
+        notice = _created_notice(source, len(items) - len(written))
     return LoadedFile(
         source=source,
         reading=reading,
@@ -214,6 +222,19 @@ def _is_object(item: Any) -> bool:
     return (has_kind and has_version) or (
         (has_kind or has_version) and isinstance(item.get("metadata"), Map)
     )
+
+
+def _is_created(item: Any) -> bool:
+    """Whether a controller created an object, such as the Pods of a Job, and it was exported."""
+    owners = get(item, ("metadata", "ownerReferences"))
+    listed = owners if isinstance(owners, Seq) else ()
+    return any(isinstance(one, Map) and one.get("controller") is True for one in listed)
+
+
+def _created_notice(source: SourceText, count: int) -> str:
+    if count == 1:
+        return f"{source.name}: skipped an object that a controller created. Lint its owner."
+    return f"{source.name}: skipped {count} objects that controllers created. Lint their owners."
 
 
 def _is_kustomization(source: SourceText, item: Map) -> bool:

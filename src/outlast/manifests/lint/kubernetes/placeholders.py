@@ -1,4 +1,4 @@
-"""Text that is not meant literally: placeholders that are filled in, and data of tests."""
+"""Text that is not meant literally: placeholders that are filled in, and other projects' files."""
 
 import re
 
@@ -14,7 +14,6 @@ _REQUEST = re.compile(
 # service_name, which Kubernetes never accepts as a name, in template.yaml or service-template.yaml.
 _SNAKE_CASE = re.compile(r"[a-z]_[a-z]")
 _TEMPLATE = re.compile(r"(?i)(?:^|[._-])template$")
-_TEST_FOLDERS = frozenset(("testdata", "test-data", "test_data", "vendor"))
 
 
 def is_placeholder(text: str) -> bool:
@@ -34,6 +33,6 @@ def is_replaced(text: str, source: SourceText) -> bool:
     return bool(_SNAKE_CASE.search(text))
 
 
-def is_test_data(source: SourceText) -> bool:
-    """Whether only tests read a file, of this project or of one that it includes."""
-    return source.path is not None and not _TEST_FOLDERS.isdisjoint(source.path.parts)
+def is_vendored(source: SourceText) -> bool:
+    """Whether a file is part of another project that this one includes."""
+    return source.path is not None and "vendor" in source.path.parts

@@ -136,6 +136,18 @@ def find_placement(
     )
 
 
+def selects_pool(demand: NodeDemand) -> bool:
+    """Whether a Pod selects nodes by their pool, or by a label that people give to pools."""
+    return bool(demand.alternatives) and all(
+        any(
+            one.operator in ("In", "Exists")
+            and (one.key == POOL_LABEL or not one.key.startswith(_GIVEN_PREFIXES))
+            for one in term
+        )
+        for term in demand.alternatives
+    )
+
+
 def tolerated_tier(toleration: Toleration, pools: Iterable[NodePool]) -> NodeTier | None:
     """The tier whose nodes a toleration is for, None if that is not exactly one.
 

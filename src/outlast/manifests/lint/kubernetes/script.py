@@ -14,6 +14,19 @@ from outlast.manifests.lint.pools.shell import ShellWord, commands
 from outlast.manifests.lint.view import ObjectView
 from outlast.yamltext.nodes import Path
 
+SETUP_COMMANDS = frozenset(
+    """
+    . : [ [[ alias apk apt apt-get awk basename break case cat cd chmod chown command continue
+    cp curl date dd declare df dirname done du echo env esac exit export false fi find fio for free
+    function fuse2fs gcloud getent git grep gsutil gunzip gzip head hostname huggingface-cli id
+    in iperf iperf3 ldconfig let ln local ls mkdir mkfs.ext4 mount mountpoint mv nproc nslookup
+    nvidia-smi ping pip pip3 printenv printf ps pwd read readonly return rm rsync sed seq service
+    set shift shopt sleep sort source stat stress stress-ng sysbench sysctl tail tar tee test top
+    touch true type ulimit umask uname unset unzip wait wget which whoami xargs yum zcat }
+    """.split()
+)
+"""Commands that prepare, show or measure something, and have nothing to save."""
+
 _LEADS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "time", "!", "{"))
 _LOOPS = frozenset(("while", "until", "for", "do"))
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
@@ -84,6 +97,12 @@ def waits_forever(container: ObjectView) -> bool:
     words = placed_words(container, ("command",), ("args",))
     script = script_of(words)
     return script.waits_forever if script else _is_idle([word for _, word in words])
+
+
+def only_shows_or_measures(container: ObjectView) -> bool:
+    """Whether the command of a container is one that has nothing to save."""
+    words = placed_words(container, ("command",))
+    return bool(words) and words[0][1].rpartition("/")[2] in SETUP_COMMANDS
 
 
 def _is_idle(words: Sequence[str]) -> bool:

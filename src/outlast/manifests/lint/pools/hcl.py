@@ -1,7 +1,7 @@
 """A tolerant reader of Terraform's language: blocks, attributes and literal values.
 
-Anything that is not a literal (a call, a condition, an unknown reference) reads as `UNKNOWN`, and
-invalid syntax is skipped. Nothing is evaluated or fetched.
+Anything but literals and their `merge` (another call, a condition, an unknown reference) reads as
+`UNKNOWN`, and invalid syntax is skipped. Nothing else is evaluated, and nothing is fetched.
 """
 
 import re
@@ -165,6 +165,13 @@ def _past_here(text: str, match: re.Match[str]) -> int:
     return len(text) if end is None else end.end()
 
 
+def _merged(maps: list[Any]) -> Any:
+    """What Terraform's `merge` returns, if all of its arguments are known."""
+    if not all(isinstance(one, dict) for one in maps):
+        return UNKNOWN
+    return {key: value for one in maps for key, value in one.items()}
+
+
 class _Parser:
     def __init__(self, tokens: Sequence[_Token], variables: Mapping[str, Any]) -> None:
         self._tokens = tokens
@@ -209,7 +216,7 @@ class _Parser:
         value = self._primary(token, depth)
         following = self._peek()
         if following and not (
-            following.kind == "newline" or following.text in (",", "]", "}", ":")
+            following.kind == "newline" or following.text in (",", "]", "}", ")", ":")
         ):
             self._skip_rest()
             return UNKNOWN
@@ -221,6 +228,9 @@ class _Parser:
         if token.kind == "name":
             if token.text in _LITERALS:
                 return _LITERALS[token.text]
+            if token.text == "merge" and self._sees("("):
+                self._take()
+                return _merged(self._list(depth + 1, end=")"))
             scope, _, name = token.text.partition(".")
             return self._variables.get(name, UNKNOWN) if scope == "var" else UNKNOWN
         if token.text == "[":
@@ -231,10 +241,10 @@ class _Parser:
         self._skip_rest()
         return UNKNOWN
 
-    def _list(self, depth: int) -> list[Any]:
+    def _list(self, depth: int, *, end: str = "]") -> list[Any]:
         items: list[Any] = []
         while token := self._peek():
-            if token.text == "]":
+            if token.text == end and token.kind == "sign":
                 self._take()
                 break
             if token.kind == "newline" or token.text == ",":
@@ -260,7 +270,9 @@ class _Parser:
         """Skip the rest of an expression, including its brackets."""
         open_brackets = 0
         while token := self._peek():
-            if open_brackets == 0 and (token.kind == "newline" or token.text in (",", "]", "}")):
+            if open_brackets == 0 and (
+                token.kind == "newline" or token.text in (",", "]", "}", ")")
+            ):
                 return
             if token.kind == "sign":
                 open_brackets += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(
