@@ -7,6 +7,7 @@ their state_dict, and which parameters are frozen.
 
 import copy
 import functools
+import operator
 import sys
 import sysconfig
 from collections import deque
@@ -16,7 +17,15 @@ from typing import Any, NamedTuple
 
 from outlast._base.logs import get_logger
 from outlast.checkpoint.state.tree import has_state_dict
-from outlast.integrations.plain import SCALARS, NotPlain, encoded, filled, is_same, separated
+from outlast.integrations.plain import (
+    SCALARS,
+    NotPlain,
+    encoded,
+    filled,
+    is_array,
+    is_same,
+    separated,
+)
 
 log = get_logger(__name__)
 
@@ -31,16 +40,41 @@ NO_ATTRIBUTES: Mapping[str, Any] = {"plain": {}, "states": {}}
 
 
 class _Found(NamedTuple):
-    """Attributes by the name of their object and their own.
+    """Attributes of one object by their names.
 
     Plain ones, the states of stateful objects, buffers that their modules do not save, and the
     lengths of containers that are not plain.
     """
 
-    plain: dict[str, dict[str, Any]]
-    states: dict[str, dict[str, Any]]
-    buffers: dict[tuple[str, str], Any]
-    lost: dict[tuple[str, str], int]
+    plain: dict[str, Any]
+    states: dict[str, Any]
+    buffers: dict[str, Any]
+    lost: dict[str, int]
+
+
+class _Simple(NamedTuple):
+    """An object that keeps nothing but plain values, and what of them had changed.
+
+    Nothing of it can change without a change of `names`, `items` or `trained`.
+    """
+
+    holder: Any
+    names: list[str]
+    items: list[Any]
+    trained: list[tuple[str, bool]]
+    changed: dict[str, Any]
+
+    def is_as(self, holder: Any) -> bool:
+        """Whether this object is still the same, and as it was."""
+        attributes = vars(holder)
+        return (
+            holder is self.holder
+            and list(attributes) == self.names
+            # Never equality, which the program's own classes define.
+            and all(map(operator.is_, attributes.values(), self.items))
+            and _trained(holder) == self.trained
+            and not _has_unsaved_buffers(holder)
+        )
 
 
 class ChangedAttributes:
@@ -61,37 +95,43 @@ class ChangedAttributes:
         self._holders = holders
         self._known = known
         self._ignored = ignored
-        self._before: _Found | None = None
+        self._before: dict[str, _Found] | None = None
         # What was saved once is saved from then on: another process may begin with another value.
         self._changed: set[tuple[str, str]] = set()
+        self._simple: dict[str, _Simple] = {}
 
     def begin(self) -> None:
         """Note what there is before the first step of this process."""
-        found = self._found()
-        # Buffers may be large, and torch counts their changes.
-        versions = {place: (one, one._version) for place, one in found.buffers.items()}  # noqa: SLF001
-        self._before = found._replace(plain=separated(found.plain), buffers=versions)
+        self._before, self._simple = {}, {}
+        known = self._known_ids()
+        for name, holder in self._all_holders():
+            found = self._found_in(holder, known)
+            # Buffers may be large, and torch counts their changes.
+            versions = {key: (one, one._version) for key, one in found.buffers.items()}  # noqa: SLF001
+            self._before[name] = found._replace(plain=separated(found.plain), buffers=versions)
 
     def read(self) -> dict[str, Any]:
         """What has changed, and the states of the objects that keep one; empty before `begin`."""
         if self._before is None:
             return dict(NO_ATTRIBUTES)
-        found = self._found()
-        self._warn_about(found.lost)
-        changed = {
-            name: {key: one for key, one in items.items() if self._is_changed(name, key, one)}
-            for name, items in found.plain.items()
-        }
-        for (name, key), buffer in found.buffers.items():
-            if self._is_buffer_changed(name, key, buffer):
-                changed[name][key] = buffer
-        return {
-            "plain": {name: separated(items) for name, items in changed.items() if items},
-            "states": {name: items for name, items in found.states.items() if items},
-        }
+        known = self._known_ids()
+        plain: dict[str, Any] = {}
+        states: dict[str, Any] = {}
+        for name, holder in self._all_holders():
+            simple = self._simple.get(name)
+            if simple is not None and simple.is_as(holder):
+                changed = simple.changed
+            else:
+                changed, found = self._changed_in(name, holder, known)
+                if found.states:
+                    states[name] = found.states
+            if changed:
+                plain[name] = dict(changed)
+        return {"plain": plain, "states": states}
 
     def write(self, saved: Mapping[str, Any]) -> None:
         """Make the objects what they were. May be called again with the same."""
+        self._simple = {}
         holders = dict(self._all_holders())
         for name in {*saved["plain"], *saved["states"]} - holders.keys():
             log.warning("The run has a state of %s, which this program does not have.", name)
@@ -111,41 +151,57 @@ class ChangedAttributes:
                 if name in holders and key.startswith(_FROZEN):
                     _write(holders[name], key, item)
 
-    def _is_changed(self, name: str, key: str, item: Any) -> bool:
+    def _changed_in(self, name: str, holder: Any, known: set[int]) -> tuple[dict[str, Any], _Found]:
+        """What has changed in one object, and everything that was found in it."""
         assert self._before is not None, "It has begun."
-        before = self._before.plain.get(name, {})
-        if key not in before or not is_same(item, before[key]):
-            self._changed.add((name, key))
-        return (name, key) in self._changed
+        found = self._found_in(holder, known)
+        before = self._before.get(name, _Found({}, {}, {}, {}))
+        for key, item in found.plain.items():
+            if key not in before.plain or not is_same(item, before.plain[key]):
+                self._changed.add((name, key))
+        for key, buffer in found.buffers.items():
+            one, version = before.buffers.get(key, (None, 0))
+            if one is not buffer or version != buffer._version:  # noqa: SLF001 - as above
+                self._changed.add((name, key))
+        self._warn_about(name, found.lost, before.lost)
+        items = found.plain | found.buffers
+        changed = separated(
+            {key: one for key, one in items.items() if (name, key) in self._changed}
+        )
+        self._simple.pop(name, None)
+        if self._is_simple(holder):
+            attributes = vars(holder)
+            self._simple[name] = _Simple(
+                holder, list(attributes), list(attributes.values()), _trained(holder), changed
+            )
+        return changed, found
 
-    def _is_buffer_changed(self, name: str, key: str, buffer: Any) -> bool:
-        assert self._before is not None, "It has begun."
-        before, version = self._before.buffers.get((name, key), (None, 0))
-        if before is not buffer or version != buffer._version:  # noqa: SLF001 - as above
-            self._changed.add((name, key))
-        return (name, key) in self._changed
-
-    def _found(self) -> _Found:
-        known = set(map(id, self._known()))
-        found = _Found({}, {}, {}, {})
-        for name, holder in self._all_holders():
-            found.buffers.update(((name, key), one) for key, one in _unsaved_buffers(holder))
-            plain, states = found.plain.setdefault(name, {}), found.states.setdefault(name, {})
-            for key, item in _items(holder):
-                if key in self._ignored or id(item) in known:
-                    continue
-                if type(item) in SCALARS:
-                    plain[key] = item
-                    continue
-                try:
-                    if has_state_dict(item):
-                        states[key] = encoded(item.state_dict())
-                    else:
-                        plain[key] = encoded(item)
-                except NotPlain:
-                    if isinstance(item, _CONTAINERS):
-                        found.lost[name, key] = len(item)
+    def _found_in(self, holder: Any, known: set[int]) -> _Found:
+        found = _Found({}, {}, dict(_unsaved_buffers(holder)), {})
+        for key, item in _items(holder):
+            if key in self._ignored or id(item) in known:
+                continue
+            if type(item) in SCALARS:
+                found.plain[key] = item
+                continue
+            try:
+                if has_state_dict(item):
+                    found.states[key] = encoded(item.state_dict())
+                else:
+                    found.plain[key] = encoded(item)
+            except NotPlain:
+                if isinstance(item, _CONTAINERS):
+                    found.lost[key] = len(item)
         return found
+
+    def _is_simple(self, holder: Any) -> bool:
+        """Whether nothing in an object can change as long as it has the same attributes."""
+        return not _has_unsaved_buffers(holder) and all(
+            key in self._ignored or _is_constant(item) for key, item in vars(holder).items()
+        )
+
+    def _known_ids(self) -> set[int]:
+        return set(map(id, self._known()))
 
     def _all_holders(self) -> Iterator[tuple[str, Any]]:
         """The objects, and those of the program's own classes inside them."""
@@ -154,31 +210,49 @@ class ChangedAttributes:
         while waiting:
             name, holder, depth = waiting.popleft()
             yield name, holder
-            for key, item in vars(holder).items() if depth < _DEPTH_MAX else ():
+            if depth == _DEPTH_MAX or name in self._simple:
+                continue
+            for key, item in vars(holder).items():
                 if key not in self._ignored and id(item) not in seen and _is_own(item):
                     seen.add(id(item))
                     waiting.append((f"{name}.{key}", item, depth + 1))
 
-    def _warn_about(self, lost: dict[tuple[str, str], int]) -> None:
+    def _warn_about(self, name: str, lost: dict[str, int], before: dict[str, int]) -> None:
         """Name what has been gathered since `begin`, but a resume would lose."""
-        assert self._before is not None, "It has begun."
-        for place, length in lost.items():
-            if place not in self._changed and self._before.lost.get(place, 0) != length:
+        for key, length in lost.items():
+            if (name, key) not in self._changed and before.get(key, 0) != length:
                 # Once for each.
-                self._changed.add(place)
+                self._changed.add((name, key))
                 log.warning(
                     "%s.%s cannot be saved, and a resume loses it. Use lists, and dicts whose keys "
                     "are strings or numbers, of plain values or arrays.",
-                    *place,
+                    name,
+                    key,
                 )
 
 
 def _items(holder: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object and, of a module, which of its parameters are frozen."""
     yield from vars(holder).items()
-    for name, parameter in (vars(holder).get("_parameters") or {}).items():
-        if parameter is not None:
-            yield f"{_FROZEN}{name}", parameter.requires_grad
+    for name, is_trained in _trained(holder):
+        yield f"{_FROZEN}{name}", is_trained
+
+
+def _trained(holder: Any) -> list[tuple[str, bool]]:
+    """Which parameters of a module require a gradient."""
+    parameters = vars(holder).get("_parameters") or {}
+    return [(name, one.requires_grad) for name, one in parameters.items() if one is not None]
+
+
+def _has_unsaved_buffers(holder: Any) -> bool:
+    return bool(vars(holder).get("_non_persistent_buffers_set"))
+
+
+def _is_constant(item: Any) -> bool:
+    """Whether an attribute stays as it is until it is set again, or is not saved at all."""
+    return type(item) in SCALARS or not (
+        isinstance(item, _CONTAINERS) or is_array(item) or has_state_dict(item) or _is_own(item)
+    )
 
 
 def _unsaved_buffers(holder: Any) -> Iterator[tuple[str, Any]]:
