@@ -42,6 +42,9 @@ class AccessPattern:
     reads_at_once: int
     creates_at_once: int
     """How many large objects to write at the same time."""
+    first_create_bytes: int | None = None
+    """How large the first of several objects is best, each next one up to twice as large; None if
+    it may be as large as any. Until the first one is hashed, the store has nothing to do."""
 
 
 class Store(Protocol):

@@ -188,10 +188,10 @@ def test_a_slice_of_another_place_is_refused() -> None:
 
 def as_earlier(root: Any, view: list[Any]) -> Any:
     """A tree as earlier versions wrote it: one overlap for each array."""
-    for node in walk(root):
-        if isinstance(node, dict) and "y" in node and "memory" in node["y"][0]:
-            del node["y"][0]["memory"]
-            node["y"][0]["view"] = view
+    for _, traits, _, _ in walk(root):
+        if "memory" in traits:
+            del traits["memory"]
+            traits["view"] = view
     return root
 
 

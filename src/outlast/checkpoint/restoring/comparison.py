@@ -33,6 +33,8 @@ log = get_logger(__name__)
 
 # Our own parts, which the loop does not compute with.
 _OURS = frozenset({"position", "progress"})
+_LEFT_OUT = frozenset({"memory", "view", "frozen", "placements", "mesh_axes"})
+_LEFT_OUT_IN_OBJECTS = _LEFT_OUT | {"order", "weak"}
 _HASHING_THREADS = min(8, os.cpu_count() or 1)
 
 
@@ -256,8 +258,9 @@ def _compared(traits: Mapping[str, object], *, in_object: bool) -> dict[str, obj
     How arrays share memory is compared apart. How those of an object lie in it is its own choice,
     and so is whether their types are weak.
     """
-    left_out = {"memory", "view", "frozen", "placements", "mesh_axes"}
-    left_out |= {"order", "weak"} if in_object else set()
+    if not traits:
+        return {}
+    left_out = _LEFT_OUT_IN_OBJECTS if in_object else _LEFT_OUT
     return {key: found for key, found in traits.items() if key not in left_out}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from outlast.checkpoint.format.manifest import SavedLeaf
 from outlast.checkpoint.restoring.known_code import is_known
 from outlast.checkpoint.state.library import Bytes
-from outlast.checkpoint.state.nodes import TreeNode, kind_of, opened, walk
+from outlast.checkpoint.state.nodes import TreeNode, kind_of, walk
 from outlast.checkpoint.state.tree import Leaf, Tree
 
 
@@ -98,7 +98,7 @@ def _places(tree: Tree) -> dict[str, tuple[str, int]]:
 
 
 def _arrays(root: TreeNode) -> Iterator[tuple[Mapping[str, Any], TreeNode]]:
-    return (pair for pair in map(opened, walk(root)) if kind_of(pair[1]) == "a")
+    return ((traits, node) for _, traits, node, kind in walk(root) if kind == "a")
 
 
 def _was_a_view(path: str, other: str) -> str:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TypeAlias
 
 from outlast.checkpoint.format.keys import PLAIN, Hashing
@@ -111,7 +112,8 @@ class PackWriter:
         ensure_room_for_thread()
         with ThreadPoolExecutor(1, "outlast-hasher", initializer=lower_priority) as pool:
             end_of_all = spans[-1].end if spans else 0
-            batches = _one_ahead(_batches(missing, end_of_all=end_of_all), pool)
+            sizes = _pack_sizes(self._store.access.first_create_bytes)
+            batches = _one_ahead(_batches(missing, sizes, end_of_all=end_of_all), pool)
             for batch, copies in self._write_all(buffer, batches, limits, during_last):
                 written |= copies
                 new_bytes += sum(span.length for _, span in batch)
@@ -144,7 +146,7 @@ class PackWriter:
         spans = {c.digest: c.span for c in chunks}
         for count in (1, 2):
             few = [(digest, spans[digest]) for digest in copies if len(copies[digest]) < count]
-            for batch in _batches(few):
+            for batch in _batches(few, _pack_sizes(None)):
                 if stop():
                     return tuple(chunks)
                 for digest, copy in self._write(buffer, batch, limits).items():
@@ -231,23 +233,32 @@ class PackWriter:
         return copies
 
 
+def _pack_sizes(first: int | None) -> Iterator[int]:
+    """How many bytes each pack may have: the first ones fewer if there is a `first` size."""
+    size = PACK_BYTES_MAX if first is None else first
+    while size < PACK_BYTES_MAX:
+        yield size
+        size *= 2
+    yield from repeat(PACK_BYTES_MAX)
+
+
 def _batches(
-    chunks: Iterable[tuple[str, Span]], *, end_of_all: float = math.inf
+    chunks: Iterable[tuple[str, Span]], sizes: Iterator[int], *, end_of_all: float = math.inf
 ) -> Iterator[_Batch]:
-    """The chunks in batches, each for a pack of a bounded size.
+    """The chunks in batches, each for a pack of at most the next of these sizes.
 
     With `end_of_all`, they are in the order of their places, and a pack takes what is left if that
     is little: a store would otherwise be asked for one more object, alone, at the end.
     """
     batch: _Batch = []
-    size = 0
+    size, size_max = 0, next(sizes)
     for digest, span in chunks:
         length = round_up(span.length, BLOCK_BYTES)
         left = end_of_all - span.start
-        is_last = size + left <= _LAST_PACK_SHARE_MAX * PACK_BYTES_MAX
-        if batch and size + length > PACK_BYTES_MAX and not is_last:
+        is_last = size + left <= _LAST_PACK_SHARE_MAX * size_max
+        if batch and size + length > size_max and not is_last:
             yield batch
-            batch, size = [], 0
+            batch, size, size_max = [], 0, next(sizes)
         batch.append((digest, span))
         size += length
     if batch:

@@ -51,7 +51,7 @@ def kind_of(node: TreeNode) -> str | None:
 
 def opened(node: TreeNode) -> tuple[Traits, TreeNode]:
     """The traits of a node, and the node itself."""
-    if kind_of(node) == "y":
+    if isinstance(node, dict) and "y" in node:
         traits, inner = node["y"]
         return traits, inner
     return {}, node
@@ -61,8 +61,12 @@ class References:
     """What the references in a tree stand for."""
 
     def __init__(self, root: TreeNode) -> None:
-        self._shared = list(_shared_nodes(root))
-        self._numbers = {id(opened(node)[1]): number for number, node in enumerate(self._shared)}
+        self._shared: list[TreeNode] = []
+        self._numbers: dict[int, int] = {}
+        for node, _, inner, kind in walk(root):
+            if kind in SHARED:
+                self._numbers[id(inner)] = len(self._shared)
+                self._shared.append(node)
 
     def resolved(self, node: TreeNode) -> TreeNode:
         """The node itself, or the one that it refers to, with its traits."""
@@ -76,19 +80,17 @@ class References:
         return self._numbers.get(id(opened(node)[1]))
 
 
-def _shared_nodes(root: TreeNode) -> Iterator[TreeNode]:
-    """Every node that can be referred to, with its traits, in the order of their numbers."""
-    return (node for node in walk(root) if kind_of(opened(node)[1]) in SHARED)
+def walk(root: TreeNode) -> Iterator[tuple[TreeNode, Traits, TreeNode, str | None]]:
+    """Every node that is not a key, in the order of the tree.
 
-
-def walk(root: TreeNode) -> Iterator[TreeNode]:
-    """Every node that is not a key, with its traits, in the order of the tree."""
+    Each comes with its traits, the node itself without them, and the kind of that.
+    """
     stack = [root]
     while stack:
         node = stack.pop()
-        yield node
-        _, inner = opened(node)
+        traits, inner = opened(node)
         kind = kind_of(inner)
+        yield node, traits, inner, kind
         if kind == "d":
             stack += [item for _, item in reversed(inner["d"])]
         elif kind in ("l", "t"):

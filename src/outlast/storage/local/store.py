@@ -78,7 +78,10 @@ _NO_OBJECT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _OTHERS_TRIED_MAX = 32
 # A disk is as fast with a chunk at a time. While some threads hash, others keep it busy: two cores
 # restored a tenth faster with eight than with four.
-_ACCESS = AccessPattern(read_bytes=1, reads_at_once=8, creates_at_once=1)
+# Of two files, one is written while the other is synced and gets its name.
+_ACCESS = AccessPattern(
+    read_bytes=1, reads_at_once=8, creates_at_once=2, first_create_bytes=32 * 1024**2
+)
 
 
 class Commit(enum.Enum):
