@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from outlast._base.durations import format_duration
 from outlast._redact import redact_excerpt
@@ -13,12 +14,14 @@ from outlast.capacity.planning.learn import (
     workload_diff,
 )
 from outlast.capacity.planning.learn import learn as learn_from
-from outlast.capacity.workload.file import Workload
 from outlast.cli.option_types import WholeNumber
 from outlast.cli.plan.journals import open_journal_with_warning
 from outlast.cli.printing import Format, say, say_json, write_document
 from outlast.errors import OutlastError
 from outlast.measured import measurements_in, node_count
+
+if TYPE_CHECKING:
+    from outlast.capacity.workload.file import Workload
 
 
 def learn(
@@ -44,7 +47,7 @@ def learn(
     """
     if not urls:
         raise OutlastError("No run given.", hint="See `outlast learn --help`.")
-    described = None if workload is None else Workload.read(workload)
+    described = None if workload is None else _read(workload)
     nodes = node_count(nodes, described)
     journals = {journal.url: journal for journal in map(open_journal_with_warning, urls)}
     found = measurements_in(list(journals.values()), nodes=nodes)
@@ -57,6 +60,13 @@ def learn(
     else:
         say(_summary(found, learned) + "\n")
         _print_values(learned, diff)
+
+
+def _read(file: Path) -> "Workload":
+    # Needs packages that the rest of this command does without.
+    from outlast.capacity.workload.file import Workload
+
+    return Workload.read(file)
 
 
 def _print_values(learned: LearnedValues, diff: str | None) -> None:
