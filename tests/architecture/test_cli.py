@@ -49,7 +49,7 @@ def test_the_version_is_printed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words", "hint"),
     [
-        (["setings"], "Unknown command 'setings'. Did you mean 'settings'?", "See `outlast --help`."),
+        (["setings"], "Unknown command 'setings'. Did you mean 'settings'?", "`outlast --help`"),
         (["settings", "--fromat", "json"], "Did you mean --format?", "outlast settings --help"),
         (["settings", "--format", "yaml"], '"text", "json"', "outlast settings --help"),
         (["--verson"], "Unknown option '--verson'.", "See `outlast --help`."),

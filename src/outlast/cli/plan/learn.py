@@ -3,7 +3,6 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from outlast._base.durations import format_duration
 from outlast._redact import redact_excerpt
@@ -19,9 +18,6 @@ from outlast.cli.plan.journals import open_journal_with_warning
 from outlast.cli.printing import Format, say, say_json, write_document
 from outlast.errors import OutlastError
 from outlast.measured import measurements_in, node_count
-
-if TYPE_CHECKING:
-    from outlast.capacity.workload.file import Workload
 
 
 def learn(
@@ -47,7 +43,12 @@ def learn(
     """
     if not urls:
         raise OutlastError("No run given.", hint="See `outlast learn --help`.")
-    described = None if workload is None else _read(workload)
+    described = None
+    if workload is not None:
+        # Needs packages that the rest of this command does without.
+        from outlast.capacity.workload.file import Workload
+
+        described = Workload.read(workload)
     nodes = node_count(nodes, described)
     journals = {journal.url: journal for journal in map(open_journal_with_warning, urls)}
     found = measurements_in(list(journals.values()), nodes=nodes)
@@ -60,13 +61,6 @@ def learn(
     else:
         say(_summary(found, learned) + "\n")
         _print_values(learned, diff)
-
-
-def _read(file: Path) -> "Workload":
-    # Needs packages that the rest of this command does without.
-    from outlast.capacity.workload.file import Workload
-
-    return Workload.read(file)
 
 
 def _print_values(learned: LearnedValues, diff: str | None) -> None:
@@ -89,6 +83,8 @@ def _diff(workload: Path, learned: LearnedValues) -> str | None:
             file=sys.stderr,
         )
         return None
+    from outlast.capacity.workload.file import Workload
+
     # The result must be a valid workload file.
     Workload.parse(changed, name=f"{workload} with measurements")
     path, here = Path(os.path.normpath(workload.absolute())), Path.cwd()
