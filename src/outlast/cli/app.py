@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from enum import Enum
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 from cyclopts import UnusedCliTokensError as SurplusArguments
@@ -28,7 +29,7 @@ def make_app(only: str | None = None) -> App:
         help_epilogue="Examples:\n  outlast drill -- python train.py\n  outlast plan workload.yaml",
         help_format="plaintext",
         result_action="return_value",
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), show_default=_shown_default),
         group_commands=Group("Options", sort_key=len(GROUPS)),
     )
     groups = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS)}
@@ -42,6 +43,13 @@ def make_app(only: str | None = None) -> App:
                 help_epilogue=command.epilogue,
             )
     return app
+
+
+def _shown_default(value: object) -> str | None:
+    """The default as help shows it: nothing for flags, which are off unless they are given."""
+    if value is None or value is False or value == ():
+        return None
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 def run(arguments: Sequence[str]) -> int:
