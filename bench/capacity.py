@@ -267,7 +267,7 @@ def in_halves(trace: Trace) -> Iterator[Trace]:
 def few_sessions(trace: Trace) -> SessionTable:
     """At most `RUNS_MAX` runs, evenly spread: later starts see hardly anything new."""
     all_ = sessions_in(trace, POOL_ROUNDS)
-    every = -(-all_.seconds.shape[0] // RUNS_MAX)
+    every = max(1, -(-all_.seconds.shape[0] // RUNS_MAX))
     return SessionTable(seconds=all_.seconds[::every], is_lost=all_.is_lost[::every])
 
 

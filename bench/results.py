@@ -21,6 +21,7 @@ TOPICS = {
     "objects": Topic(90, {"rounds": 1, "size_mib": 64}),
     "housekeeping": Topic(30, {"rounds": 1}),
     "ranks": Topic(60, {"rounds": 1, "size_mib": 16, "notices": 3}),
+    "rank_costs": Topic(10, {"calls": 10}),
     "integrations": Topic(30),
     "queue": Topic(90, {"rounds": 1, "chunks": (100,)}),
     "queue_scale": Topic(60, {"many": 200_000, "rounds": 10}),

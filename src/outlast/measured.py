@@ -1,12 +1,12 @@
 """Convert the journal of a run to the plain numbers used by planning. Read-only."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from outlast._base.interval import SaveCost
 from outlast.capacity.planning.attempt_price import AttemptUse
 from outlast.capacity.planning.learn import RunMeasurements
 from outlast.capacity.planning.why import TimeBreakdown
-from outlast.capacity.workload.spec import WorkloadSpec
 from outlast.errors import OutlastError
 from outlast.journal.attempt import Ending
 from outlast.journal.derive import AttemptSummary
@@ -15,6 +15,9 @@ from outlast.journal.place import AttemptPlace
 from outlast.journal.reader import AttemptRecord, read_journal
 from outlast.journal.run_journal import RunJournal, journal_of
 from outlast.storage.opening import open_store
+
+if TYPE_CHECKING:
+    from outlast.capacity.workload.spec import WorkloadSpec
 
 _NODES_MAX = 10_000
 
@@ -31,7 +34,7 @@ def open_journal(url: str) -> RunJournal:
     return journal_of(store.url, records)
 
 
-def node_count(nodes: int | None, workload: WorkloadSpec | None) -> int:
+def node_count(nodes: int | None, workload: "WorkloadSpec | None") -> int:
     """The number of nodes of a run: as given, else from its workload file, else 1."""
     if nodes is None:
         return workload.nodes if workload is not None else 1

@@ -49,10 +49,11 @@ def test_the_version_is_printed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words", "hint"),
     [
-        (["setings"], 'Did you mean "settings"?', "See `outlast --help`."),
+        (["setings"], "Unknown command 'setings'. Did you mean 'settings'?", "`outlast --help`"),
         (["settings", "--fromat", "json"], "Did you mean --format?", "outlast settings --help"),
         (["settings", "--format", "yaml"], '"text", "json"', "outlast settings --help"),
-        (["settings", "surplus"], "surplus", "outlast settings --help"),
+        (["--verson"], "Unknown option '--verson'.", "See `outlast --help`."),
+        (["settings", "surplus"], "Unexpected argument 'surplus'.", "outlast settings --help"),
         (["completion"], "SHELL", "outlast completion --help"),
         (["completion", "klingon"], "klingon", "outlast completion --help"),
     ],

@@ -3,17 +3,21 @@
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
+from enum import Enum
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
+from cyclopts import UnusedCliTokensError as SurplusArguments
 
 from outlast._base.version import __version__
 from outlast._redact import remember
-from outlast.cli.commands import COMMANDS, GROUPS
+from outlast.cli.commands import CLUSTER, COMMANDS, GROUPS
 from outlast.cli.messages import print_error
 from outlast.cli.printing import make_streams_safe
-from outlast.errors import OutlastError
+from outlast.errors import MissingExtra, OutlastError
 from outlast.queue.errors import QueueUnavailable
 from outlast.results.errors import SinkUnavailable
+from outlast.yamltext.errors import PlanningPackageMissing
 
 
 def make_app(only: str | None = None) -> App:
@@ -25,7 +29,7 @@ def make_app(only: str | None = None) -> App:
         help_epilogue="Examples:\n  outlast drill -- python train.py\n  outlast plan workload.yaml",
         help_format="plaintext",
         result_action="return_value",
-        default_parameter=Parameter(negative=()),
+        default_parameter=Parameter(negative=(), show_default=_shown_default),
         group_commands=Group("Options", sort_key=len(GROUPS)),
     )
     groups = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS)}
@@ -39,6 +43,13 @@ def make_app(only: str | None = None) -> App:
                 help_epilogue=command.epilogue,
             )
     return app
+
+
+def _shown_default(value: object) -> str | None:
+    """The default as help shows it: nothing for flags, which are off unless they are given."""
+    if value is None or value is False or value == ():
+        return None
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -63,6 +74,12 @@ def run(arguments: Sequence[str]) -> int:
     except (QueueUnavailable, SinkUnavailable) as error:
         print_error(error)
         return 3
+    except PlanningPackageMissing as error:
+        # The first package that is missing may not be the only one that the command needs.
+        is_cluster = command is not None and command.group == CLUSTER
+        needed_for = f"`outlast {name}`"
+        print_error(MissingExtra("cluster", needed_for=needed_for) if is_cluster else error)
+        return 2
     except OutlastError as error:
         print_error(error)
         return int(getattr(error, "exit_code", 2))
@@ -81,6 +98,17 @@ def _discard_output() -> None:
 
 
 def _as_usage_error(error: CycloptsError, name: str | None) -> OutlastError:
-    known = name is not None and not isinstance(error, UnknownCommandError)
-    command = f"outlast {name}" if known else "outlast"
-    return OutlastError(str(error), hint=f"See `{command} --help`.")
+    if isinstance(error, UnknownCommandError):
+        return _unknown_command(str(error.unused_tokens[0]))
+    text = str(error)
+    if isinstance(error, SurplusArguments):
+        text = f"Unexpected argument {str(error.unused_tokens[0])!r}."
+    return OutlastError(text, hint=f"See `{f'outlast {name}' if name else 'outlast'} --help`.")
+
+
+def _unknown_command(written: str) -> OutlastError:
+    """The text of cyclopts would import all commands, whose packages may not be installed."""
+    similar = get_close_matches(written, [command.name for command in COMMANDS], n=1)
+    meant = f" Did you mean '{similar[0]}'?" if similar else ""
+    kind = "option" if written.startswith("-") else "command"
+    return OutlastError(f"Unknown {kind} {written!r}.{meant}", hint="See `outlast --help`.")

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from outlast.capacity.planning.run_price import machine_price
 from outlast.capacity.planning.tier_rules import choose_tier_by_rule
 from outlast.capacity.pricing.prices import Price
 from outlast.capacity.vocabulary import Tier
-from outlast.capacity.workload.spec import WorkloadSpec
+
+if TYPE_CHECKING:
+    from outlast.capacity.workload.spec import WorkloadSpec
 
 _BOUGHT = (Tier.SPOT, Tier.FLEX_START, Tier.ON_DEMAND)
 _ATTACHABLE = "n1-"
@@ -72,7 +75,7 @@ class _PricedUse:
 
 
 def price_attempts(
-    uses: Sequence[AttemptUse], workload: WorkloadSpec | None = None, *, tier: Tier | None = None
+    uses: Sequence[AttemptUse], workload: "WorkloadSpec | None" = None, *, tier: Tier | None = None
 ) -> RunPrice | None:
     """The price of a run, None if nothing is known of it.
 
@@ -96,7 +99,7 @@ def price_attempts(
 
 
 def unpriced_notes(
-    uses: Sequence[AttemptUse], workload: WorkloadSpec | None = None, *, tier: Tier | None = None
+    uses: Sequence[AttemptUse], workload: "WorkloadSpec | None" = None, *, tier: Tier | None = None
 ) -> tuple[str, ...]:
     """Why there is no price."""
     notes = (note for use in uses for note in _priced(use, workload, tier).notes)
@@ -115,7 +118,7 @@ def split_amount(total: Decimal, shares: Sequence[tuple[Tier, Fraction]]) -> dic
     return found
 
 
-def _priced(use: AttemptUse, workload: WorkloadSpec | None, tier: Tier | None) -> _PricedUse:
+def _priced(use: AttemptUse, workload: "WorkloadSpec | None", tier: Tier | None) -> _PricedUse:
     machine = use.machine or (workload.machine_type if workload else None)
     location = use.location or (workload.cluster.location if workload else None)
     if machine is None or location is None:
@@ -134,7 +137,7 @@ def _priced(use: AttemptUse, workload: WorkloadSpec | None, tier: Tier | None) -
 
 
 def _tiers(
-    use: AttemptUse, workload: WorkloadSpec | None, tier: Tier | None
+    use: AttemptUse, workload: "WorkloadSpec | None", tier: Tier | None
 ) -> tuple[tuple[Tier, ...], bool]:
     """The tiers that an attempt may have used, and whether someone has stated them."""
     if tier in _BOUGHT:
@@ -150,7 +153,7 @@ def _tiers(
     return (_hybrid_tiers(workload) if chosen is Tier.HYBRID else (chosen,)), True
 
 
-def _hybrid_tiers(workload: WorkloadSpec) -> tuple[Tier, ...]:
+def _hybrid_tiers(workload: "WorkloadSpec") -> tuple[Tier, ...]:
     """The tiers of a hybrid that its machine is sold on."""
     order = workload.hybrid.order
     return tuple(one for one in order if one is not Tier.FLEX_START or workload.has_flex_start)

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from outlast.capacity.pricing.prices import Price, PriceTable, PriceUnknown, built_in_prices
 from outlast.capacity.vocabulary import Tier
-from outlast.capacity.workload.spec import WorkloadSpec
+
+if TYPE_CHECKING:
+    from outlast.capacity.workload.spec import WorkloadSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,7 +22,7 @@ class NodePrice:
 
 
 def workload_price(
-    workload: WorkloadSpec, tier: Tier, *, table: PriceTable | None = None
+    workload: "WorkloadSpec", tier: Tier, *, table: PriceTable | None = None
 ) -> NodePrice:
     """The price of a workload's machine on a tier that machines can be bought on."""
     return machine_price(

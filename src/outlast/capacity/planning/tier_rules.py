@@ -4,9 +4,12 @@ A plan starts from the rule, and deviates from it if the simulation with real pr
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from outlast.capacity.vocabulary import Tier, WorkloadKind
-from outlast.capacity.workload.spec import WorkloadSpec
+
+if TYPE_CHECKING:
+    from outlast.capacity.workload.spec import WorkloadSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,7 +20,7 @@ class TierChoice:
     reason: str
 
 
-def choose_tier_by_rule(workload: WorkloadSpec) -> TierChoice:
+def choose_tier_by_rule(workload: "WorkloadSpec") -> TierChoice:
     """The tier that the rules choose. A tier set in the workload file is kept."""
     if workload.tier is not Tier.AUTO:
         return TierChoice(tier=workload.tier, reason="The workload file sets this tier.")
@@ -43,7 +46,7 @@ def choose_tier_by_rule(workload: WorkloadSpec) -> TierChoice:
     return TierChoice(tier=Tier.SPOT, reason="It can resume from checkpoints and has no deadline.")
 
 
-def _unresumable(workload: WorkloadSpec) -> TierChoice:
+def _unresumable(workload: "WorkloadSpec") -> TierChoice:
     seconds = workload.work_seconds
     if not workload.has_flex_start:
         return TierChoice(
@@ -66,7 +69,7 @@ def _unresumable(workload: WorkloadSpec) -> TierChoice:
     )
 
 
-def _uninterruptible(workload: WorkloadSpec) -> TierChoice:
+def _uninterruptible(workload: "WorkloadSpec") -> TierChoice:
     if not workload.has_flex_start:
         return TierChoice(
             tier=Tier.ON_DEMAND,

@@ -47,8 +47,7 @@ def doctor(
     Parameters
     ----------
     file: str
-        A workload file, a manifest, a folder of manifests, or - for standard input. Without it,
-        only the cluster itself is checked.
+        A workload file, a manifest, a folder of manifests, or -. Default: only the cluster itself.
     """
     if flags.role is not None:
         if file is not None:

@@ -13,7 +13,6 @@ from outlast.capacity.planning.learn import (
     workload_diff,
 )
 from outlast.capacity.planning.learn import learn as learn_from
-from outlast.capacity.workload.file import Workload
 from outlast.cli.option_types import WholeNumber
 from outlast.cli.plan.journals import open_journal_with_warning
 from outlast.cli.printing import Format, say, say_json, write_document
@@ -44,7 +43,12 @@ def learn(
     """
     if not urls:
         raise OutlastError("No run given.", hint="See `outlast learn --help`.")
-    described = None if workload is None else Workload.read(workload)
+    described = None
+    if workload is not None:
+        # Needs packages that the rest of this command does without.
+        from outlast.capacity.workload.file import Workload
+
+        described = Workload.read(workload)
     nodes = node_count(nodes, described)
     journals = {journal.url: journal for journal in map(open_journal_with_warning, urls)}
     found = measurements_in(list(journals.values()), nodes=nodes)
@@ -79,6 +83,8 @@ def _diff(workload: Path, learned: LearnedValues) -> str | None:
             file=sys.stderr,
         )
         return None
+    from outlast.capacity.workload.file import Workload
+
     # The result must be a valid workload file.
     Workload.parse(changed, name=f"{workload} with measurements")
     path, here = Path(os.path.normpath(workload.absolute())), Path.cwd()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
@@ -21,7 +22,6 @@ from outlast.capacity.planning.why import (
 )
 from outlast.capacity.pricing.prices import parse_amount
 from outlast.capacity.vocabulary import Tier
-from outlast.capacity.workload.file import Workload
 from outlast.cli.option_types import WholeNumber
 from outlast.cli.plan.journals import open_journal_with_warning
 from outlast.cli.plan.prices import warn_if_stale
@@ -31,6 +31,9 @@ from outlast.journal.attempt import Ending
 from outlast.journal.derive import AttemptSummary
 from outlast.journal.run_journal import RunJournal
 from outlast.measured import attempt_uses, node_count, time_breakdown
+
+if TYPE_CHECKING:
+    from outlast.capacity.workload.file import Workload
 
 
 @Parameter(name="*")
@@ -66,7 +69,7 @@ def why(url: str, /, *, flags: WhyFlags = _DEFAULTS) -> None:
         The run: a folder, or a URL such as gs://bucket/run.
     """
     _check(flags)
-    described = None if flags.workload is None else Workload.read(flags.workload)
+    described = None if flags.workload is None else _read(flags.workload)
     nodes = node_count(flags.nodes, described)
     journal = open_journal_with_warning(url)
     rate = _rate(flags, described, journal)
@@ -80,6 +83,13 @@ def why(url: str, /, *, flags: WhyFlags = _DEFAULTS) -> None:
     _print_parts(journal, parts, cost)
     _print_attempts(journal)
     _print_change(change)
+
+
+def _read(file: Path) -> "Workload":
+    # Needs packages that the rest of this command does without.
+    from outlast.capacity.workload.file import Workload
+
+    return Workload.read(file)
 
 
 def _check(flags: WhyFlags) -> None:
@@ -123,7 +133,7 @@ def _run_cost(spent: TimeBreakdown, rate: RunPrice | None, nodes: int) -> _RunCo
     return _RunCost(low=low, high=high, price=rate.exact, currency=rate.currency)
 
 
-def _rate(flags: WhyFlags, workload: Workload | None, journal: RunJournal) -> RunPrice | None:
+def _rate(flags: WhyFlags, workload: "Workload | None", journal: RunJournal) -> RunPrice | None:
     """The given price or that of each attempt's machine, with warnings if it is uncertain."""
     if flags.price is not None:
         amount = _amount(flags.price)

@@ -29,8 +29,7 @@ def scaffold(
     name: str
         Name of the workload. Default: the name of the folder, or else the kind.
     framework: Framework
-        What a training uses: numpy, torch, jax, huggingface (transformers.Trainer) or lightning.
-        Default: numpy.
+        What a training uses; huggingface is transformers.Trainer. Default: numpy.
     """
     default = kind.value if folder is None else folder.resolve().name
     chosen = default if name is None else name

@@ -79,8 +79,8 @@ def lint(*paths: Paths, flags: LintFlags = _DEFAULTS) -> int:
     """Check manifests for problems on Spot and flex-start nodes.
 
     Exits with 0 if no finding is at or above --fail-on, 1 if there are such findings, and 2 if
-    linting was not possible. Supports Lists, multi-document files, JSON and Kustomize patches; Helm
-    templates are skipped with a note.
+    linting was not possible. Supports Lists, multi-document files, JSON and Kustomize, and
+    Helm charts if `helm` is installed.
 
     Parameters
     ----------

@@ -14,9 +14,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from outlast.cluster.errors import ClusterError, shown
+from outlast.errors import MissingExtra
+
+try:
+    import yaml
+except ImportError as error:
+    raise MissingExtra("cluster", needed_for="A connection to a cluster") from error
 
 FILE_BYTES_MAX = 16 * 1024**2
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
