@@ -35,7 +35,7 @@ POLICIES = Resource(
     api_version="networking.k8s.io/v1", kind="NetworkPolicy", plural="networkpolicies"
 )
 CLAIMS = Resource(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
-KINDS = (SERVICE_ACCOUNTS, CLAIMS, POLICIES, JOBS)
+KINDS = (SERVICE_ACCOUNTS, POLICIES, JOBS)
 WORKLOAD = """
 name: tiny
 kind: training
@@ -123,7 +123,7 @@ def _versions(admin: ClusterClient, namespace: str) -> dict[str, str]:
     eventually(lambda: _is_settled(admin, namespace), "the controllers have seen the Job")
     return {
         f"{resource} {name_of(item)}": version_of(item)
-        for resource in KINDS
+        for resource in (*KINDS, CLAIMS)
         for item in admin.list(Query(resource=resource, namespace=namespace))
     }
 

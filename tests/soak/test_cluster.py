@@ -2,7 +2,9 @@
 
 A training Job has one back-off for all its evictions: 10 s, then twice as long each time, up to ten
 minutes. So the evictions are spread over several Jobs, or over the indexes of one, which have a
-back-off each. Each test takes about five minutes. More is up to the environment:
+back-off each. The sweep and the batch take about five minutes, the training Jobs twelve. They must
+not run at once on one control plane: Pods go to the Spot nodes of any of them. More is up to the
+environment:
 
     SOAK_EVICTIONS=50    of each workload
     SOAK_RUNS=13         training Jobs to spread them over; with 1 it takes seven hours
