@@ -100,12 +100,16 @@ def test_an_upload_begins_while_the_last_parts_of_the_previous_one_arrive(open_a
             one.result()
 
 
-def test_no_more_parts_are_under_way_than_a_slow_network_can_take(open_at: OpenAt) -> None:
+def test_no_more_parts_are_under_way_than_a_slow_network_can_take(
+    open_at: OpenAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "_SLOW_SECONDS", 0.0)
     server = Uploads(lambda _: None)
 
     with serving(server.answer) as url, ThreadPoolExecutor(4) as pool:
         store = open_at(url)
-        sizes = (40, 1, 33, 7, 25, 12, 13)
+        # What has fewer parts is sent with one request.
+        sizes = (40, 9, 33, 8, 25, 12, 13)
         creates = [
             pool.submit(store.create, str(number), [bytes(size * PART + 1)])
             for number, size in enumerate(sizes)
@@ -113,7 +117,7 @@ def test_no_more_parts_are_under_way_than_a_slow_network_can_take(open_at: OpenA
         for one in creates:
             one.result(PATIENCE_SECONDS)
 
-    assert server.most_under_way <= uploads.PARTS_AT_ONCE + uploads._PARTS_BESIDE_PREVIOUS
+    assert server.most_under_way <= uploads.PARTS_AT_ONCE + uploads._PARTS_BESIDE_SLOW
 
 
 def test_an_upload_that_fails_does_not_stop_the_next(open_at: OpenAt) -> None:

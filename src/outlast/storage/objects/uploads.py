@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -14,7 +15,10 @@ from outlast.storage.protocol import total_bytes
 # bounded, because on a slow network each part must arrive within the time limit of a request.
 PART_BYTES_MIN = 8 * 1024**2
 PARTS_AT_ONCE = 12
-_PARTS_BESIDE_PREVIOUS = 6
+# What two uploads may have under way together if the network is so slow that twice
+# `PARTS_AT_ONCE` would take longer than this.
+_PARTS_BESIDE_SLOW = 6
+_SLOW_SECONDS = 16.0
 _PARTS_MAX = 9000
 
 
@@ -64,6 +68,7 @@ class _Turn:
     def __init__(self) -> None:
         self.is_sent = asyncio.Event()
         self.is_done = asyncio.Event()
+        self.is_slow = True
 
     def end(self) -> None:
         self.is_sent.set()
@@ -74,12 +79,17 @@ class _Turn:
     ) -> AsyncIterator[memoryview]:
         """The slices, when it is their turn."""
         await previous.is_sent.wait()
+        began = time.monotonic()
         count = 0
         async for one in slices:
-            if count == _PARTS_BESIDE_PREVIOUS:
+            if count == _PARTS_BESIDE_SLOW and previous.is_slow:
                 await previous.is_done.wait()
             yield one
             count += 1
+        # The first parts were taken at once, and each later one when another had arrived.
+        arrived = count - PARTS_AT_ONCE
+        seconds = 2 * PARTS_AT_ONCE * (time.monotonic() - began)
+        self.is_slow = arrived <= 0 or seconds > arrived * _SLOW_SECONDS
         self.is_sent.set()
 
 
