@@ -96,6 +96,31 @@ def test_a_line_that_is_replaced_makes_a_file_a_template() -> None:
     assert lines(report(text.replace("${PULL_SECRETS}", "PULL_SECRETS")), "OL901")
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "wrong"),
+    [
+        ("storageClassName", "{class-name}", "{class: a}"),
+        ("hostPath", "'HACK{{- toYaml .Values.path }}'", "/path"),
+    ],
+)
+def test_what_a_reader_or_a_chart_replaces_has_no_type_yet(
+    field: str, value: str, wrong: str
+) -> None:
+    volume = "spec: {{capacity: {{storage: 5Gi}}, accessModes: [ReadWriteOnce], {}: {}}}\n"
+
+    for given, faults in ((value, 0), (wrong, 1)):
+        found = report(manifest("v1", "PersistentVolume", volume.format(field, given)))
+        assert len(lines(found, "OL903")) == faults
+
+
+def test_an_image_of_a_reader_makes_a_file_a_template() -> None:
+    image = "'registry.example/a:1'}]"
+    text = pod().replace(f"image: {image}", "}]") + "  x: {username}/torchserve:1\n"
+
+    assert lines(report(text, b_yaml=pod())) == []
+    assert lines(report(text.replace("{username}", "[username]")), "OL901")
+
+
 def test_an_overlay_in_one_file_is_incomplete(tmp_path: Path) -> None:
     spec = "spec: {template: {spec: {initContainers: [{name: a}]}}}\n"
     tree(tmp_path, a_yaml=pod(), overlay_yaml=manifest("apps/v1", "Deployment", spec))

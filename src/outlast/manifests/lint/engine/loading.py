@@ -31,9 +31,9 @@ _HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart|Capabilities|Files)\b
 # name: #@ data.values.name
 _YTT = re.compile(r"^[^#\n]*\s#@ |^#@ load\(", re.MULTILINE)
 # A line that is replaced as a whole, as <ANNOTATIONS> or ${VOLUMES}, or a value that begins with
-# {NAME}.
+# {NAME} or {name}.
 _PLACE = re.compile(
-    r"\s*<[A-Z][A-Z0-9_]*>\s*|\s*\$\{?[A-Z][A-Z0-9_]*\}?\s*|.*:\s+\{[A-Z][A-Z0-9_]*\}.*"
+    r"\s*<[A-Z][A-Z0-9_]*>\s*|\s*\$\{?[A-Z][A-Z0-9_]*\}?\s*|.*:\s+\{[A-Za-z][\w-]*\}.*"
 )
 _PATCH_MARK = "$patch"
 _PATCH_KEYS = ("patches", "patchesStrategicMerge", "patchesJson6902")

@@ -27,8 +27,10 @@ _VERSION = re.compile(r"v?1\.(\d+)(?:[.-].*)?")
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
 _POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
-# Placeholders of envsubst and of scripts. `$(NAME)` is expanded by Kubernetes, in strings only.
-_PLACEHOLDER = re.compile(r"\$\{?[A-Za-z_]|^ENC\[|^<[^<>]+>$|^__\w+__$|^[A-Z]+(?:_[A-Z0-9]+)+$")
+# Placeholders of envsubst, charts and scripts. Kubernetes expands `$(NAME)`, in strings only.
+_PLACEHOLDER = re.compile(
+    r"\$\{?[A-Za-z_]|\{\{|^ENC\[|^<[^<>]+>$|^__\w+__$|^[A-Z]+(?:_[A-Z0-9]+)+$"
+)
 # The server reads an empty value of these types as none, or as 0.
 _NUMBERS = (
     "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -225,6 +227,9 @@ def _is_excused(error: SchemaError, manifest: KubernetesObject) -> bool:
     if given is None and error.problem is SchemaProblem.OTHER:
         # A program fills in what a template leaves empty.
         return manifest.source.path is not None and "templates" in manifest.source.path.parts
+    if isinstance(given, Map) and given.is_flow and list(given.values()) == [None]:
+        # {volume-id}, which the reader replaces.
+        return True
     if not isinstance(given, str):
         return False
     return bool(_PLACEHOLDER.search(given)) or is_replaced(given, manifest.source)
