@@ -221,6 +221,9 @@ def _finish(binding: Binding, what: str) -> None:
         cause, where = error, "the state"
         if isinstance(error, PartNotLoaded) and isinstance(error.__cause__, Exception):
             cause, where = error.__cause__, error.path
+        if isinstance(cause, StateMismatch):
+            # It says what differs.
+            raise cause from None
         raise CheckpointError(
             f"{what} could not be loaded into {where}: {type(cause).__name__}: {cause}",
             hint="The state is incomplete: restart the program. Check that the same kind of object "
