@@ -73,9 +73,10 @@ class StateFiller:
     def fill(self, checkpoint: AnyManifest) -> tuple[Chunk, ...]:
         """Fill the state; returns the chunks that were read, with the copies that are intact.
 
-        Raises `StateMismatch` before a byte is copied, `RestoreMismatch` if the restored state is
-        not what was saved, and `CheckpointCorrupt` if the checkpoint cannot be read. After the last
-        two the state may be partly filled and must not be used.
+        Raises `StateMismatch` before a byte is copied, unless only a part that loads itself can
+        tell, `RestoreMismatch` if the restored state is not what was saved, and `CheckpointCorrupt`
+        if the checkpoint cannot be read. After the last two, and what a part has raised, the state
+        may be partly filled and must not be used.
         """
         parts = SavedParts(self._store, checkpoint)
         manifest = parts.part(self._source(parts))
