@@ -1,8 +1,9 @@
 """A training with Hugging Face: `hf_training.py CASE FOLDER [plain|durable]`, a program for tests.
 
 OUTLAST_TEST_EVICT=term:5 sends the signal to the process itself after the fifth step; notice:5
-makes FOLDER/reached, and waits there for a notice. The result, with a digest of the weights and all
-logs, is written to FOLDER/result.json.
+makes FOLDER/reached, and waits there for a notice. OUTLAST_TEST_FORMAT=older saves as the first
+version did, without attributes and evaluation data. The result, with a digest of the weights and
+all logs, is written to FOLDER/result.json.
 """
 
 import hashlib
@@ -495,6 +496,19 @@ def _is_time(name: str) -> bool:
     return name.endswith(("runtime", "per_second", "step_time"))
 
 
+def save_as_before() -> None:
+    from outlast.integrations.huggingface.training import DurableTraining
+
+    read = DurableTraining._read
+
+    def read_less(training: DurableTraining) -> dict[str, Any]:
+        found = {name: one for name, one in read(training).items() if name != "evaluation"}
+        progress = {name: one for name, one in found["progress"].items() if name != "objects"}
+        return found | {"progress": progress}
+
+    DurableTraining._read = read_less  # type: ignore[method-assign]
+
+
 def main() -> None:
     case, place, mode, *options = sys.argv[1:]
     folder = Path(place)
@@ -505,6 +519,8 @@ def main() -> None:
     if mode == "durable":
         from outlast.integrations.huggingface import durable
 
+        if os.environ.get("OUTLAST_TEST_FORMAT") == "older":
+            save_as_before()
         durable(trainer, folder / "run", every_steps=2, exit_code=75)
     start = next((option for option in options), None)
     output = trainer.train(resume_from_checkpoint=start)

@@ -200,8 +200,23 @@ def make_durable(trainer: Any, suffix: str) -> None:
     if "url" in OPTIONS:
         from outlast.integrations.lightning import durable
 
+        if OPTIONS.get("form") == "older":
+            save_as_before()
         url = OPTIONS["url"] + suffix
         durable(trainer, url, every_steps=int(OPTIONS.get("every", 1000)))
+
+
+def save_as_before() -> None:
+    """Save what the first version did."""
+    from outlast.integrations.lightning.trainer_state import TrainerState
+
+    get = TrainerState.get
+    later = {"attributes", "writers", "validation"}
+
+    def get_less(state: TrainerState) -> dict[str, Any]:
+        return {name: one for name, one in get(state).items() if name not in later}
+
+    TrainerState.get = get_less  # type: ignore[method-assign]
 
 
 def files_by_steps(folder: str) -> list[Any]:

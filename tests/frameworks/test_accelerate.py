@@ -174,7 +174,7 @@ REFUSALS = {
     "power_sgd": ("UnsupportedState", "POWER_SGD"),
     "nothing_prepared": ("UnsupportedState", "nothing to save"),
     "second_run": ("RuntimeError", "already has an open run"),
-    "prepared_late": ("UnsupportedState", "A AcceleratedOptimizer was prepared"),
+    "prepared_late": ("UnsupportedState", "An object of class AcceleratedOptimizer was prepared"),
     "loader_prepared_late": ("UnsupportedState", "The loader was not prepared before durable()"),
     "uneven": ("UnsupportedState", "even_batches=False"),
     "twin_schedulers": ("UnsupportedState", "several schedulers of the class StepLR"),

@@ -50,7 +50,7 @@ def trl_server() -> Iterator[ForkServer]:
 
 
 def train(
-    server: ForkServer, case: str, folder: Path, *options: str, evict: str = ""
+    server: ForkServer, case: str, folder: Path, *options: str, evict: str = "", form: str = ""
 ) -> tuple[int, str]:
     """Run the program; returns its exit code and what it printed."""
     folder.mkdir(exist_ok=True)
@@ -59,7 +59,11 @@ def train(
         [case, str(folder), *options],
         folder=folder,
         output=folder / "output.txt",
-        environ={"OUTLAST_TEST_EVICT": evict, "OMP_NUM_THREADS": "1"},
+        environ={
+            "OUTLAST_TEST_EVICT": evict,
+            "OUTLAST_TEST_FORMAT": form,
+            "OMP_NUM_THREADS": "1",
+        },
     )
     return program.wait(), program.text()
 
@@ -101,6 +105,18 @@ def test_an_evicted_trainer_gives_the_weights_and_logs_of_a_plain_one(
     evict(server, case, tmp_path / "durable", *steps)
 
     assert result_of(server, case, tmp_path / "durable", "durable") == undisturbed
+
+
+def test_a_run_that_an_earlier_version_saved_goes_on(server: ForkServer, tmp_path: Path) -> None:
+    case, folder = "plain-eval-accumulate2", tmp_path / "durable"
+    code, text = train(server, case, folder, "durable", evict="term:5", form="older")
+    assert code == 75, text
+    code, text = train(server, case, folder, "durable", evict="term:9")
+    assert code == 75, text
+
+    found = result_of(server, case, folder, "durable")
+
+    assert found == result_of(server, case, tmp_path / "plain", "plain")
 
 
 KINDS_OF_TRAINING = (

@@ -215,6 +215,7 @@ def test_a_generator_of_validation_data_is_warned_about(server: ForkServer, tmp_
 
 
 REFUSED = """
+import importlib.metadata
 import sys
 import keras
 import numpy as np
@@ -235,6 +236,16 @@ class Parallel(keras.utils.PyDataset):
 
 def batches():
     yield x, x[:, 0]
+
+
+def of_another_run():
+    other = keras.Sequential([keras.layers.Dense(7), keras.layers.Dense(1)])
+    other.compile(optimizer="sgd", loss="mse")
+    durable(other, "run").fit(x, x[:, 0], verbose=0)
+
+
+def pretend_version(version):
+    importlib.metadata.version = lambda _: version
 
 
 {case}
@@ -258,9 +269,14 @@ sys.exit(4)
         ("fit |= {'x': batches(), 'y': None}", "", "comes from GeneratorDataAdapter"),
         ("fit |= {'x': Parallel(workers=2), 'y': None}", "", "loads ahead with workers"),
         ("", "durable(model, 'run')", "is already durable"),
+        ("of_another_run()", "", "dense_1/bias: saved, but not in this model"),
+        ("pretend_version('2.99.0')", "", "2.99.0 is installed"),
         ("keras.__version__", "sys.modules", None),
     ],
-    ids=["steps_per_epoch", "generator", "workers", "twice", "nothing wrong"],
+    ids=[
+        *("steps_per_epoch", "generator", "workers", "twice", "URL of another run"),
+        *("unknown release", "nothing wrong"),
+    ],
 )
 def test_what_cannot_be_resumed_exactly_is_refused_before_training(
     server: ForkServer, case: str, wrong: str, words: str | None, tmp_path: Path

@@ -132,6 +132,18 @@ def test_three_evictions_change_no_bit(kind: str, server: ForkServer, tmp_path: 
     assert found == Trainings(server, kind, plain).plain()
 
 
+def test_a_run_that_an_earlier_version_saved_goes_on(server: ForkServer, tmp_path: Path) -> None:
+    training = Trainings(server, "optimizers", tmp_path)
+    options = (f"url={tmp_path / 'run'}", "signal_at=5", "form=older")
+    with training.started(*options) as [program]:
+        assert program.wait() == INTERRUPTED, program.text()
+
+    # It has lost what that version did not save, but nothing else stands in its way.
+    [found] = training.after((9, TERM))
+
+    assert found.startswith("result")
+
+
 @pytest.mark.parametrize("kind", ["loaders", "stream", "swa"])
 def test_an_eviction_within_an_epoch_changes_no_bit(
     kind: str, server: ForkServer, tmp_path: Path

@@ -140,8 +140,8 @@ class AcceleratedRun(Run):
         for thing in _prepared(self._accelerator):
             if not any(thing is one for one in self._saved_things):
                 raise UnsupportedState(
-                    f"A {type(thing).__qualname__} was prepared or registered after durable(), so "
-                    "it would not be saved.",
+                    f"An object of class {type(thing).__qualname__} was prepared or registered "
+                    "after durable(), so it would not be saved.",
                     hint="Call durable() after accelerator.prepare and register_for_checkpointing.",
                 )
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from outlast._base.logs import get_logger
 from outlast._base.options import takes_options
-from outlast.checkpoint.errors import UnsupportedState
+from outlast.checkpoint.errors import StateMismatch, UnsupportedState
 from outlast.checkpoint.position.container_state import is_plain
 from outlast.checkpoint.position.sources import is_torch_loader, same
 from outlast.checkpoint.position.worker_shield import shield_workers
@@ -263,6 +263,12 @@ class _DurableFit:
         return {name: _tensor(one) for name, one in self._all_variables().items()}
 
     def _set_variables(self, saved: dict[str, Any]) -> None:
+        if differences := tuple(_differences(self._all_variables(), saved)):
+            raise StateMismatch(
+                "The checkpoint does not match the model:",
+                differences=differences,
+                hint="Build the same model as the run that saved it, or use another URL.",
+            )
         # Tensors are filled in place, so what Keras does with them next would change these, too.
         kept = {name: getattr(one, "clone", lambda one=one: one)() for name, one in saved.items()}
 
@@ -430,6 +436,18 @@ def _refuse_inexact(keras: Any, iterator: Any) -> None:
     else:
         return
     raise UnsupportedState(f"fit() cannot be resumed exactly: {problem}.", hint=hint)
+
+
+def _differences(live: dict[str, Any], saved: dict[str, Any]) -> Iterator[str]:
+    """How the variables of the model differ from those that were saved."""
+    for name in sorted(live.keys() | saved.keys()):
+        if name not in live:
+            yield f"{name}: saved, but not in this model"
+        elif name not in saved:
+            yield f"{name}: in this model, but not saved"
+        elif tuple(live[name].shape) != tuple(saved[name].shape):
+            shapes = tuple(saved[name].shape), tuple(live[name].shape)
+            yield f"{name}: the saved shape is {shapes[0]}, and that of this model {shapes[1]}"
 
 
 def _can_be_saved(found: Any) -> bool:

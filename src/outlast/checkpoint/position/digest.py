@@ -5,6 +5,7 @@ and shapes. Floats may differ in their last bits from one machine to the next, s
 newest batch are kept and compared with a tolerance.
 """
 
+import functools
 import math
 from array import array
 from collections import UserDict
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 import xxhash
 
 _ITEMS_MAX = 16
@@ -91,13 +93,21 @@ class Description:
             yield type(thing).__qualname__
 
     def _array(self, thing: Any) -> Iterator[str]:
-        yield f"{thing.dtype}{tuple(thing.shape)}"
-        # Elsewhere, such as on a GPU, reading a number would make the program wait for it.
-        if str(getattr(thing, "device", "cpu")) != "cpu" or 0 in thing.shape:
+        yield f"{_name_of(thing.dtype)}{tuple(thing.shape)}"
+        if 0 in thing.shape:
             return
-        depth = max(0, len(thing.shape) - 1)
-        numbers = thing[(0,) * depth][..., None].reshape(-1)[:_ENDS].tolist()
-        numbers += thing[(-1,) * depth][..., None].reshape(-1)[-_ENDS:].tolist()
+        if type(thing) is np.ndarray and thing.flags.c_contiguous:
+            # Several times as fast, and the same numbers.
+            count = min(_ENDS, thing.shape[-1] if thing.shape else 1)
+            row = thing.reshape(-1)
+            numbers = row[:count].tolist() + row[-count:].tolist()
+        # Elsewhere, such as on a GPU, reading a number would make the program wait for it.
+        elif str(getattr(thing, "device", "cpu")) != "cpu":
+            return
+        else:
+            depth = max(0, len(thing.shape) - 1)
+            numbers = thing[(0,) * depth][..., None].reshape(-1)[:_ENDS].tolist()
+            numbers += thing[(-1,) * depth][..., None].reshape(-1)[-_ENDS:].tolist()
         if all(isinstance(number, float) for number in numbers):
             self._take(numbers)
         else:
@@ -115,6 +125,11 @@ def are_close(some: Sequence[float], others: Sequence[float]) -> bool:
         or math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE * _TOLERANCE)
         for one, other in zip(some, others, strict=True)
     )
+
+
+@functools.lru_cache(256)
+def _name_of(dtype: Any) -> str:
+    return str(dtype)
 
 
 def _ends(items: Sequence[Any], count: int) -> Sequence[Any]:

@@ -226,6 +226,8 @@ def _is_cut(thing: Any) -> bool:
 
 
 def _is_generator(thing: Any) -> bool:
+    if is_plain(thing) or type(thing) is dict:
+        return False
     torch = sys.modules.get("torch")
     return (
         isinstance(thing, _GENERATORS)

@@ -73,9 +73,10 @@ class StateFiller:
     def fill(self, checkpoint: AnyManifest) -> tuple[Chunk, ...]:
         """Fill the state; returns the chunks that were read, with the copies that are intact.
 
-        Raises `StateMismatch` before a byte is copied, `RestoreMismatch` if the restored state is
-        not what was saved, and `CheckpointCorrupt` if the checkpoint cannot be read. After the last
-        two the state may be partly filled and must not be used.
+        Raises `StateMismatch` before a byte is copied, unless only a part that loads itself can
+        tell, `RestoreMismatch` if the restored state is not what was saved, and `CheckpointCorrupt`
+        if the checkpoint cannot be read. After the last two, and what a part has raised, the state
+        may be partly filled and must not be used.
         """
         parts = SavedParts(self._store, checkpoint)
         manifest = parts.part(self._source(parts))
@@ -221,6 +222,9 @@ def _finish(binding: Binding, what: str) -> None:
         cause, where = error, "the state"
         if isinstance(error, PartNotLoaded) and isinstance(error.__cause__, Exception):
             cause, where = error.__cause__, error.path
+        if isinstance(cause, StateMismatch):
+            # It says what differs.
+            raise cause from None
         raise CheckpointError(
             f"{what} could not be loaded into {where}: {type(cause).__name__}: {cause}",
             hint="The state is incomplete: restart the program. Check that the same kind of object "

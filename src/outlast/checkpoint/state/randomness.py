@@ -12,6 +12,8 @@ from outlast.checkpoint.state.values import value
 
 # Beyond what a program spawns in a run, and still spawned within a second.
 _CHILDREN_MAX = 10_000
+# Most of what a search for generators meets. Its classes are compared in a moment.
+_NO_GENERATORS = frozenset({type(None), bool, int, float, str, bytes, dict, list, tuple})
 
 
 def generators() -> value:
@@ -21,6 +23,8 @@ def generators() -> value:
 
 def as_value(thing: object) -> value | None:
     """What can be saved through functions: a `value`, or a generator that the program created."""
+    if type(thing) in _NO_GENERATORS:
+        return None
     if isinstance(thing, value):
         return thing
     # The system's generator has no state that could be saved.
@@ -44,6 +48,8 @@ def as_value(thing: object) -> value | None:
 def is_seed_generator(thing: object) -> bool:
     """Whether this is a generator of Keras, on any backend."""
     keras = sys.modules.get("keras")
+    if keras is None:
+        return False
     kind = getattr(getattr(keras, "random", None), "SeedGenerator", None)
     return kind is not None and isinstance(thing, kind)
 
