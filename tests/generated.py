@@ -55,7 +55,7 @@ def pages() -> dict[Path, Callable[[], str]]:
 
 def settings_page() -> str:
     rows = [
-        f"| `{s.variable}` | {f'`{s.keyword}`' if s.keyword else ''} | {s.default_text} "
+        f"| `{s.variable}`{f'<br>`{s.keyword}`' if s.keyword else ''} | {s.default_text} "
         f"| {s.meaning} |"
         for s in ALL_SETTINGS
     ]
@@ -67,8 +67,8 @@ def settings_page() -> str:
             "argument overrides the variable, and the variable overrides the default; an empty",
             "variable counts as unset. `outlast settings` shows the current values.",
             "",
-            "| variable | keyword | default | meaning |",
-            "|---|---|---|---|",
+            "| variable, keyword | default | meaning |",
+            "|---|---|---|",
             *rows,
             "",
         ]

@@ -120,6 +120,13 @@ def test_a_queue_is_told_by_its_items() -> None:
     assert "2 missing, 1 duplicate" in _read(page(queue_report(lost=2, doubled=1))).text
 
 
+def test_the_items_of_several_files_are_not_taken_for_those_of_one() -> None:
+    report = queue_report()
+    twice = dataclasses.replace(report, comparisons=(*report.comparisons, *report.comparisons))
+
+    assert "each of 4,000 items in 2 files was stored exactly once" in _read(page(twice)).text
+
+
 def test_a_drill_in_which_too_little_landed_proves_nothing() -> None:
     short = failed("conclusive", "Only 1 of 3 evictions landed.")
 

@@ -96,7 +96,7 @@ def no_lost_items(observed: Observations) -> Check:
             reason += f"{', '.join(item.lost_examples)}. Store the result before you acknowledge"
             return failed("no-lost-items", f"{reason} the item.")
     count = sum(item.items for _, item in items)
-    return passed("no-lost-items", f"All {count} items are present.")
+    return passed("no-lost-items", f"All {count:,} items are present.")
 
 
 def no_duplicates(observed: Observations) -> Check:

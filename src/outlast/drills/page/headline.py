@@ -97,9 +97,10 @@ def _phrases(report: DrillReport, result: CheckResult) -> list[str]:
 
 def _sameness(report: DrillReport) -> str:
     """What is known about the result, for the end of the sentence."""
-    items = sum(item.items for one in report.comparisons for item in one.items)
-    if items:
-        return f", and each of {items:,} items was stored exactly once"
+    counts = [item.items for one in report.comparisons for item in one.items if item.items]
+    if counts:
+        where = f" in {len(counts)} files" if len(counts) > 1 else ""
+        return f", and each of {sum(counts):,} items{where} was stored exactly once"
     if "identical" in report.names_with(CheckResult.PASS):
         is_exact = all(one.how == "bit for bit" for one in report.comparisons)
         how = "bit for bit " if is_exact else ""
@@ -121,7 +122,8 @@ def _figures(report: DrillReport, lost: Sequence[WorkLost]) -> Iterator[Html]:
     items = [item for one in report.comparisons for item in one.items]
     if items:
         note = f"{report.items_lost:,} missing, {_count(report.duplicates or 0, 'duplicate')}"
-        yield _figure("items", f"{sum(one.items for one in items):,}", note)
+        label = "items" if len(items) == 1 else f"items in {len(items)} files"
+        yield _figure(label, f"{sum(one.items for one in items):,}", note)
     if report.workers == 1:
         yield _figure("work lost", *_lost_figure(report, lost))
     left = [one.left_seconds for one in job_run.evictions if one.had_full_grace and not one.killed]
