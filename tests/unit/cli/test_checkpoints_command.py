@@ -72,6 +72,18 @@ def test_a_mistyped_path_is_an_error_and_nothing_is_made(
 
 
 @pytest.mark.parametrize("number", ["0", "-1"])
+def test_listing_tells_a_folder_without_a_run_from_a_run_without_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Checkpointer(str(tmp_path / "run"), blank(), every_steps=NEVER) as checkpointer:
+        checkpointer.resume()
+
+    assert run(["checkpoints", str(tmp_path / "run")]) == 0
+    assert f"No checkpoints in {tmp_path / 'run'}." in capsys.readouterr().out
+    assert run(["checkpoints", str(tmp_path / "rum")]) == 2
+    assert f"No run found in {tmp_path / 'rum'}." in capsys.readouterr().err
+
+
 def test_keeping_none_is_refused_before_anything_is_claimed(
     url: str, capsys: pytest.CaptureFixture[str], number: str
 ) -> None:

@@ -84,6 +84,8 @@ def checkpoints(url: str, /, *, flags: CheckpointFlags = _DEFAULTS) -> int:
 def _list(store: Store, format: Format, *, reads_all: bool) -> int:
     with _progress(shown=reads_all and format is Format.TEXT) as on_bytes:
         found = list(inspection.summaries(store, reads_all=reads_all, on_bytes=on_bytes))
+    if not found:
+        _refuse_if_no_run(store)
     if format is Format.JSON:
         say_json({"url": store.url, "checkpoints": [_as_json(one) for one in found]})
     else:
