@@ -3,7 +3,11 @@
 import errno
 import os
 import random
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -147,8 +151,8 @@ def fd(tmp_path: Path) -> Iterator[int]:
     os.close(fd)
 
 
-def countdown() -> Countdown:
-    return Countdown(ROUTINE, "Trying")
+def countdown(seconds: float = ROUTINE.total_seconds_max) -> Countdown:
+    return Countdown(replace(ROUTINE, total_seconds_max=seconds), "Trying")
 
 
 def contents(fd: int) -> bytes:
@@ -228,3 +232,54 @@ def test_a_file_system_without_direct_io_gets_the_same_bytes(
     assert contents(fd) == data
     buffer = bytearray(len(data) + 10)
     assert read_all(fd, memoryview(buffer), 0, countdown()) == len(data)
+
+
+def test_few_threads_read_from_a_disk_at_a_time(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = random.Random(9).randbytes(2 * 1024**2)
+    write_all(fd, byte_views([data]), countdown())
+    monkeypatch.setattr(direct_module, "_is_cached", lambda *_: False)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    turns = direct_module.ReadTurns()
+    real, lock = os.preadv, threading.Lock()
+    reading, most = 0, 0
+
+    def preadv(fd: int, buffers: list[memoryview], offset: int) -> int:
+        nonlocal reading, most
+        with lock:
+            reading += 1
+            most = max(most, reading)
+        time.sleep(0.005)
+        with lock:
+            reading -= 1
+        return real(fd, buffers, offset)
+
+    def read(_: int) -> bool:
+        buffer = memoryview(bytearray(len(data) + 1))[1:]
+        # Each with a descriptor of its own, as the store has.
+        own = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY)
+        try:
+            assert read_all(own, buffer, 0, countdown(), turns=turns) == len(data)
+        finally:
+            os.close(own)
+        return bool(buffer == data)
+
+    monkeypatch.setattr("os.preadv", preadv)
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(read, range(24)))
+
+    assert most <= 2
+
+
+def test_a_turn_that_does_not_come_in_time_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    turns = direct_module.ReadTurns()
+
+    with turns.one(countdown()), turns.one(countdown()):
+        with pytest.raises(StorageTimeout), turns.one(countdown(seconds=0.01)):
+            pass
+        # A forked child would wait forever for threads that it does not have.
+        turns._renew()
+        with turns.one(countdown()):
+            pass
+    with turns.one(countdown()):
+        pass

@@ -5,6 +5,7 @@ aligned buffer or goes through the page cache; the file contains the same bytes 
 that are in the page cache already are taken from there. The GIL is released while the disk works.
 """
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -12,7 +13,7 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from outlast._base.huge_pages import aligned_memory
 from outlast.storage.limits import Countdown
@@ -29,6 +30,36 @@ _DIRECT_BYTES_MIN = 1024**2
 _mincore = getattr(ctypes.CDLL(None), "mincore", None)
 _own = threading.local()
 _ODD = bytes(range(1, 256, 2))
+
+
+class ReadTurns:
+    """Lets few threads of this process read from a disk at a time; a forked child counts anew.
+
+    Threads that all get their bytes at once would then all compute at once, and more of them than
+    there are processors would leave the disk without a request meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    @contextlib.contextmanager
+    def one(self, countdown: Countdown) -> Iterator[None]:
+        free = self._free
+        if not free.acquire(timeout=countdown.seconds_left()):
+            raise countdown.timeout()
+        try:
+            yield
+        finally:
+            free.release()
+
+    def _renew(self) -> None:
+        self._free = threading.Semaphore(max(2, os.cpu_count() or 1))
+
+
+DISK_TURNS = ReadTurns()
+"""For all disks of this machine. A network is faster with many requests at a time."""
 
 
 def write_all(fd: int, sources: Sequence[memoryview], countdown: Countdown) -> None:
@@ -51,14 +82,24 @@ def write_buffered(fd: int, sources: Sequence[memoryview], countdown: Countdown)
             written += os.write(fd, source[written : written + _WRITE_BYTES])
 
 
-def read_all(fd: int, buffer: memoryview, start: int, countdown: Countdown) -> int:
-    """Fill the buffer from `start` on. Returns the number of bytes read."""
+def read_all(
+    fd: int,
+    buffer: memoryview,
+    start: int,
+    countdown: Countdown,
+    *,
+    turns: ReadTurns | None = None,
+) -> int:
+    """Fill the buffer from `start` on. Returns the number of bytes read.
+
+    With `turns`, what is not in the page cache is read in turn with other threads.
+    """
     done = 0
     is_large = len(buffer) >= _DIRECT_BYTES_MIN
     if is_large and not _is_cached(fd, start, len(buffer)) and _go_direct(fd):
         for method in (_read_straight, _read_bounced):
             try:
-                done += method(fd, buffer[done:], start + done, countdown)
+                done += method(fd, buffer[done:], start + done, countdown, turns)
             except OSError as error:
                 # Direct I/O does not support this memory or offset: the next method starts here.
                 if error.errno != errno.EINVAL:
@@ -97,15 +138,21 @@ def _is_cached(fd: int, start: int, length: int) -> bool:
     return not pages.raw.translate(None, _ODD)
 
 
-def _read_straight(fd: int, buffer: memoryview, start: int, countdown: Countdown) -> int:
+def _read_straight(
+    fd: int, buffer: memoryview, start: int, countdown: Countdown, turns: ReadTurns | None
+) -> int:
     """Read full blocks directly into the buffer, if that starts on a page."""
     if _address_of(buffer) % mmap.PAGESIZE:
         # The disk may accept it, but takes longer than the bounce buffer.
         return 0
-    return read_buffered(fd, buffer[: len(buffer) - len(buffer) % _BLOCK_BYTES], start, countdown)
+    with turns.one(countdown) if turns is not None else contextlib.nullcontext():
+        blocks = len(buffer) - len(buffer) % _BLOCK_BYTES
+        return read_buffered(fd, buffer[:blocks], start, countdown)
 
 
-def _read_bounced(fd: int, buffer: memoryview, start: int, countdown: Countdown) -> int:
+def _read_bounced(
+    fd: int, buffer: memoryview, start: int, countdown: Countdown, turns: ReadTurns | None
+) -> int:
     """Read through aligned memory: one more copy, but still faster than the page cache."""
     if len(buffer) < _BLOCK_BYTES:
         return 0
@@ -119,7 +166,8 @@ def _read_bounced(fd: int, buffer: memoryview, start: int, countdown: Countdown)
         skipped = (start + done) % _BLOCK_BYTES
         # Full blocks, but none that is not wanted.
         wanted = -(-(skipped + len(buffer) - done) // _BLOCK_BYTES) * _BLOCK_BYTES
-        count = os.preadv(fd, [bounce[:wanted]], start + done - skipped) - skipped
+        with turns.one(countdown) if turns is not None else contextlib.nullcontext():
+            count = os.preadv(fd, [bounce[:wanted]], start + done - skipped) - skipped
         taken = min(count, len(buffer) - done)
         if taken <= 0:
             return done

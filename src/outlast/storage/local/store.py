@@ -37,7 +37,7 @@ from outlast.storage.errors import (
 )
 from outlast.storage.limits import ROUTINE, Countdown, Limits
 from outlast.storage.local.aside import CannotPublish, file_aside, publish, sweep, sync_folder
-from outlast.storage.local.direct import read_all, write_all
+from outlast.storage.local.direct import DISK_TURNS, read_all, write_all
 from outlast.storage.local.errors import is_of_one_object, not_found, translated, unreadable
 from outlast.storage.local.folders import (
     NotRegularFile,
@@ -170,8 +170,9 @@ class LocalStore:
         views = writable_views(buffers)
         with self._opened(name, limits) as (fd, size_bytes, countdown):
             missing = start + total_bytes(views) - size_bytes
+            turns = DISK_TURNS if self._is_publishing() else None
             for view in views if missing <= 0 else ():
-                missing = len(view) - read_all(fd, view, start, countdown)
+                missing = len(view) - read_all(fd, view, start, countdown, turns=turns)
                 start += len(view)
                 if missing > 0:
                     break
