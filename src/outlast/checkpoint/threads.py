@@ -19,14 +19,15 @@ _START_BYTES = 4 * 1024**2
 
 
 class BackgroundThread:
-    """One thread at low priority, which does one job after the other.
+    """One thread, usually at low priority, which does one job after the other.
 
     It waits between two jobs: a new thread would have to run before its starter goes on, which
     takes milliseconds on a busy machine. It ends with `close`, or with the last reference to this.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, low_priority: bool = True) -> None:
         self._name = name
+        self._low_priority = low_priority
         self._jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._idle = threading.Event()
         self._idle.set()
@@ -47,7 +48,9 @@ class BackgroundThread:
         assert not self.is_busy, "There is one job at a time."
         if self._thread is None or not self._thread.is_alive():
             jobs, idle = self._jobs, self._idle
-            self._thread = start_thread(lambda: _do_jobs(jobs, idle), self._name)
+            self._thread = start_thread(
+                lambda: _do_jobs(jobs, idle), self._name, low_priority=self._low_priority
+            )
         self._idle.clear()
         self._jobs.put(job)
 
@@ -94,11 +97,14 @@ def start_thread(
     return thread
 
 
-def lower_priority() -> None:
-    """Let the calling thread yield to others. Linux gives each thread a priority of its own."""
+def lower_priority(native_id: int | None = None) -> None:
+    """Let a thread yield to others, by default the calling one.
+
+    Linux gives each thread a priority of its own, which it cannot raise again.
+    """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+            os.setpriority(os.PRIO_PROCESS, native_id or threading.get_native_id(), _NICENESS)
 
 
 def ensure_room_for_thread() -> None:

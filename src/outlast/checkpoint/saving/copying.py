@@ -6,7 +6,10 @@ their library.
 """
 
 import ctypes
+import math
 import os
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
@@ -16,6 +19,7 @@ from outlast.checkpoint.format.layout import Span
 from outlast.checkpoint.ranks import RankGroup
 from outlast.checkpoint.state.library import Bytes
 from outlast.checkpoint.state.tree import Leaf
+from outlast.checkpoint.threads import lower_priority
 
 Copy: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
 """A function and its arguments."""
@@ -61,8 +65,8 @@ class PieceSize:
 
 def copies_of(
     leaves: Iterable[tuple[Leaf, Span]], target: Bytes, piece_bytes: int = _PIECE_SIZES[0]
-) -> Iterator[Copy]:
-    """What copies each leaf to its place in the target.
+) -> Iterator[tuple[int, Copy]]:
+    """What copies each leaf to its place in the target, and where in the target each copy starts.
 
     Until then, no array of the state may change: an address is valid only as long as its array is.
     """
@@ -70,22 +74,45 @@ def copies_of(
     for leaf, place in leaves:
         if not place.length:
             continue
+        start = place.start
         if (source := _source(leaf)) is None:
-            yield _copy_by_library, (leaf, target[place.start : place.end])
+            yield start, (_copy_by_library, (leaf, target[start : place.end]))
             continue
-        if place.length <= piece_bytes:
-            yield ctypes.memmove, (base + place.start, source, place.length)
+        length = place.length
+        if length <= piece_bytes:
+            yield start, (ctypes.memmove, (base + start, source, length))
             continue
-        for at in range(0, place.length, piece_bytes):
-            length = min(piece_bytes, place.length - at)
-            yield ctypes.memmove, (base + place.start + at, source + at, length)
+        for at in range(0, length, piece_bytes):
+            size = min(piece_bytes, length - at)
+            yield start + at, (ctypes.memmove, (base + start + at, source + at, size))
+
+
+class CopyFailed(Exception):
+    """What is being copied will never be complete."""
 
 
 class CopyQueue:
-    """Copies for several threads."""
+    """Copies for several threads, and how far they have come, for a thread that follows them.
 
-    def __init__(self, copies: Iterable[Copy]) -> None:
+    To be followed, the copies have to be in the order in which they are in the target. They are
+    started in that order, so everything before the first unfinished one is copied.
+
+    Threads that follow have normal priority until the copies end: at low priority they would hardly
+    run beside them.
+    """
+
+    def __init__(self, copies: Iterable[tuple[int, Copy]]) -> None:
         self._copies = deque(copies)
+        self._lock = threading.Lock()
+        # Where the copy starts that each thread is at.
+        self._unfinished: dict[int, float] = {}
+        self._error: BaseException | None = None
+        self._wanted = math.inf
+        self._reached = threading.Condition(self._lock)
+        self._followers: set[int] = set()
+        self._is_over = False
+        self.ended_at: float | None = None
+        """When all copies were done, by the monotonic clock; None before that."""
 
     def __len__(self) -> int:
         return len(self._copies)
@@ -96,15 +123,81 @@ class CopyQueue:
             while (copy := self._next()) is not None:
                 function, arguments = copy
                 function(*arguments)
-        except BaseException:
-            self._copies.clear()
+        except BaseException as error:
+            self.fail(error)
             raise
 
+    def end(self) -> None:
+        """All threads have returned from `work` without an error."""
+        with self._lock:
+            assert not self._copies and self._error is None, "Nothing is left to copy."
+            self.ended_at = time.monotonic()
+            self._end_following()
+
+    def fail(self, error: BaseException) -> None:
+        """Start no other copy, and let the thread that follows give up, unless all is copied."""
+        with self._lock:
+            if self.ended_at is not None:
+                return
+            self._copies.clear()
+            self._error = self._error or error
+            self._end_following()
+
+    def follow(self) -> None:
+        """Give low priority to the calling thread, as soon as the copies have ended."""
+        with self._lock:
+            if not self._is_over:
+                self._followers.add(threading.get_native_id())
+                return
+        lower_priority()
+
+    def stop_following(self) -> None:
+        """To be called before a thread that follows may end: its number could be used again.
+
+        Threads that begin to follow after that have low priority at once.
+        """
+        with self._lock:
+            self._is_over = True
+            self._followers.clear()
+
+    def wait_for(self, end: int) -> None:
+        """Wait until everything before `end` is copied. Raises `CopyFailed` if it never will be."""
+        with self._lock:
+            self._wanted = end
+            self._await(lambda: self._copied_to() >= end)
+            self._wanted = math.inf
+
+    def wait_ended(self) -> float:
+        """Wait for all copies, and return when they were done, by the monotonic clock."""
+        with self._lock:
+            self._await(lambda: self.ended_at is not None)
+            assert self.ended_at is not None
+            return self.ended_at
+
+    def _await(self, is_reached: Callable[[], bool]) -> None:
+        while self._error is None and not is_reached():
+            self._reached.wait()
+        if self._error is not None:
+            raise CopyFailed(str(self._error) or type(self._error).__name__)
+
+    def _end_following(self) -> None:
+        self._is_over = True
+        for thread in self._followers:
+            lower_priority(thread)
+        self._followers.clear()
+        self._reached.notify_all()
+
+    def _copied_to(self) -> float:
+        return min((*self._unfinished.values(), self._copies[0][0] if self._copies else math.inf))
+
     def _next(self) -> Copy | None:
-        try:
-            return self._copies.popleft()
-        except IndexError:
-            return None
+        with self._lock:
+            start, copy = self._copies.popleft() if self._copies else (math.inf, None)
+            # Also says that the thread is done with its copy before this one.
+            self._unfinished[threading.get_ident()] = start
+            if self._wanted != math.inf and self._copied_to() >= self._wanted:
+                self._reached.notify_all()
+            return copy
 
 
 def copying_threads(group: RankGroup | None) -> int:

@@ -18,7 +18,7 @@ from outlast.checkpoint.format.keys import PLAIN, Hashing
 from outlast.checkpoint.format.layout import BLOCK_BYTES, Span, round_up
 from outlast.checkpoint.format.manifest import PACKS, Chunk, Copy
 from outlast.checkpoint.saving.staging import StagingBuffer
-from outlast.checkpoint.threads import ensure_room_for_thread, lower_priority
+from outlast.checkpoint.threads import ensure_room_for_thread
 from outlast.storage import AlreadyExists, Limits, StorageError, Store
 
 # Large enough to be few, and small enough to be written within the limits of a slow network.
@@ -95,22 +95,29 @@ class PackWriter:
     def pack(
         self, buffer: StagingBuffer, spans: Sequence[Span], *, limits: Callable[[], Limits]
     ) -> PackedChunks:
-        """Write the new chunks among these spans. `limits` is asked before each write.
+        """Write the new chunks among these spans, even while the last of them are still copied.
 
-        While packs are being written, the chunks of the next one are hashed.
+        `limits` is asked before each write. While packs are being written, the chunks of the next
+        one are hashed. Raises `CopyFailed` if a copy fails.
         """
         digests: list[str] = []
         missing = self._missing(buffer, spans, digests)
         written: dict[str, Copy] = {}
         new_bytes = 0
         ensure_room_for_thread()
-        with ThreadPoolExecutor(1, "outlast-hasher", initializer=lower_priority) as pool:
-            end_of_all = spans[-1].end if spans else 0
-            sizes = _pack_sizes(self._store.access.first_create_bytes)
-            batches = _one_ahead(_batches(missing, sizes, end_of_all=end_of_all), pool)
-            for batch, copies in self._write_all(buffer, batches, limits):
-                written |= copies
-                new_bytes += sum(span.length for _, span in batch)
+        with ThreadPoolExecutor(1, "outlast-hasher", initializer=buffer.follow) as pool:
+            batches = _batches(
+                missing,
+                _pack_sizes(self._store.access.first_create_bytes),
+                chunk_bytes_max=_largest(spans),
+                end_of_all=spans[-1].end if spans else 0,
+            )
+            try:
+                for batch, copies in self._write_all(buffer, _one_ahead(batches, pool), limits):
+                    written |= copies
+                    new_bytes += sum(span.length for _, span in batch)
+            finally:
+                buffer.stop_following()
         chunks = tuple(
             Chunk(span=span, digest=digest, copies=self._copies(digest, written))
             for span, digest in zip(spans, digests, strict=True)
@@ -140,7 +147,8 @@ class PackWriter:
         spans = {c.digest: c.span for c in chunks}
         for count in (1, 2):
             few = [(digest, spans[digest]) for digest in copies if len(copies[digest]) < count]
-            for batch in _batches(few, _pack_sizes(None)):
+            largest = _largest([span for _, span in few])
+            for batch in _batches(few, _pack_sizes(None), chunk_bytes_max=largest):
                 if stop():
                     return tuple(chunks)
                 for digest, copy in self._write(buffer, batch, limits).items():
@@ -169,6 +177,7 @@ class PackWriter:
         """Hash all spans into `digests`, and yield each that the store does not have once."""
         seen: set[str] = set()
         for span in spans:
+            buffer.wait_for(span)
             digest = self._hashing.digest(buffer.view(span))
             digests.append(digest)
             if digest not in self._known and digest not in seen:
@@ -186,15 +195,18 @@ class PackWriter:
             return
         ensure_room_for_thread()
         # Even after an error, it is left only when nothing reads the buffer anymore.
-        with ThreadPoolExecutor(at_once, "outlast-packer", initializer=lower_priority) as pool:
+        with ThreadPoolExecutor(at_once, "outlast-packer", initializer=buffer.follow) as pool:
             under_way: deque[tuple[_Batch, Future[dict[str, Copy]]]] = deque()
-            for batch in batches:
-                under_way.append((batch, pool.submit(self._write, buffer, batch, limits)))
-                if len(under_way) == at_once:
-                    oldest, copies = under_way.popleft()
+            try:
+                for batch in batches:
+                    under_way.append((batch, pool.submit(self._write, buffer, batch, limits)))
+                    if len(under_way) == at_once:
+                        oldest, copies = under_way.popleft()
+                        yield oldest, copies.result()
+                for oldest, copies in under_way:
                     yield oldest, copies.result()
-            for oldest, copies in under_way:
-                yield oldest, copies.result()
+            finally:
+                buffer.stop_following()
 
     def _write(
         self, buffer: StagingBuffer, batch: _Batch, limits: Callable[[], Limits]
@@ -221,6 +233,10 @@ class PackWriter:
         return copies
 
 
+def _largest(spans: Iterable[Span]) -> int:
+    return max((round_up(span.length, BLOCK_BYTES) for span in spans), default=0)
+
+
 def _pack_sizes(first: int | None) -> Iterator[int]:
     """How many bytes each pack may have: the first ones fewer if there is a `first` size."""
     size = PACK_BYTES_MAX if first is None else first
@@ -231,7 +247,11 @@ def _pack_sizes(first: int | None) -> Iterator[int]:
 
 
 def _batches(
-    chunks: Iterable[tuple[str, Span]], sizes: Iterator[int], *, end_of_all: float = math.inf
+    chunks: Iterable[tuple[str, Span]],
+    sizes: Iterator[int],
+    *,
+    chunk_bytes_max: int,
+    end_of_all: float = math.inf,
 ) -> Iterator[_Batch]:
     """The chunks in batches, each for a pack of at most the next of these sizes.
 
@@ -241,14 +261,13 @@ def _batches(
     batch: _Batch = []
     size, size_max = 0, next(sizes)
     for digest, span in chunks:
-        length = round_up(span.length, BLOCK_BYTES)
-        left = end_of_all - span.start
-        is_last = size + left <= _LAST_PACK_SHARE_MAX * size_max
-        if batch and size + length > size_max and not is_last:
+        batch.append((digest, span))
+        size += round_up(span.length, BLOCK_BYTES)
+        is_last = size + end_of_all - span.end <= _LAST_PACK_SHARE_MAX * size_max
+        # At once, because the next chunk may not be copied yet.
+        if size + chunk_bytes_max > size_max and not is_last:
             yield batch
             batch, size, size_max = [], 0, next(sizes)
-        batch.append((digest, span))
-        size += length
     if batch:
         yield batch
 

@@ -19,7 +19,7 @@ from outlast.checkpoint.format.root import AnyManifest
 from outlast.checkpoint.ranks import RankGroup
 from outlast.checkpoint.runs.inventory import Retention
 from outlast.checkpoint.saving.committing import CommittedSave, Committer
-from outlast.checkpoint.saving.copying import copying_threads
+from outlast.checkpoint.saving.copying import CopyFailed, CopyQueue, copying_threads
 from outlast.checkpoint.saving.garbage import GarbageCollector
 from outlast.checkpoint.saving.group_committing import GroupCommitter
 from outlast.checkpoint.saving.memory import is_lack_of_memory
@@ -29,10 +29,14 @@ from outlast.checkpoint.saving.writing import SaveLimits, StagedState, StateWrit
 from outlast.checkpoint.state.blocks import CaptureMemory
 from outlast.checkpoint.state.division import DividedTree, Division
 from outlast.checkpoint.state.tree import Tree, capture
-from outlast.checkpoint.threads import BackgroundThread, start_thread
+from outlast.checkpoint.threads import BackgroundThread, lower_priority, start_thread
 from outlast.storage import Limits, StorageError, Store, StoreFull
 
 log = get_logger(__name__)
+
+# Below this, a copy takes less time than it takes to follow it.
+_FOLLOWED_BYTES_MIN = 256 * 1024**2
+_THREAD_NAME = "outlast-saver"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,7 +120,7 @@ class Saver:
             self._group_committer.join(group, world_id)
             self._division = Division(group.rank, group.size)
             self._division.prepare()
-        self._thread = BackgroundThread("outlast-saver")
+        self._thread = BackgroundThread(_THREAD_NAME)
         self._error: BaseException | None = None
         self._settled = threading.Event()
         self._settled.set()
@@ -186,11 +190,11 @@ class Saver:
             self._group_committer.begin()
         with no_garbage_collection():
             staged = self._staged(step)
-        self.pending_step = step
-        self._settled.clear()
-        if staged.wave_bytes_max is None:
-            self._start(lambda: self._save_staged(staged))
-            return staged.stall_seconds
+            self.pending_step = step
+            self._settled.clear()
+            if staged.copies is not None:
+                self._copy_and_write(staged, staged.copies)
+                return staged.stall_seconds
         try:
             self._save_staged(staged)
         finally:
@@ -252,7 +256,7 @@ class Saver:
         return self._layout
 
     def _staged(self, step: int) -> StagedState:
-        """The state, copied if it fits into memory. If that fails, no other rank waits for it."""
+        """The state, ready to be copied. If that fails, the other ranks do not wait for it."""
         try:
             self._staging.stop_warming()
             if step < self.committed_step:
@@ -265,6 +269,7 @@ class Saver:
             raise
 
     def _stage(self, step: int) -> StagedState:
+        """Get ready to copy the state, if it fits into memory."""
         started = time.monotonic()
         divided = self._divided()
         if self._group_committer is not None:
@@ -273,17 +278,53 @@ class Saver:
         layout = self._laid_out(tree)
         bound = self._staging.obtain(layout)
         fits = layout.size_bytes <= bound
+        copies = None
         if fits:
             leaves = list(zip(tree.leaves, layout.places, strict=True))
-            self._staging.buffer.fill(leaves, layout.size_bytes)
+            if self._is_followed(layout):
+                leaves.sort(key=lambda item: item[1].start)
+            copies = self._staging.buffer.prepare(leaves, layout.size_bytes)
         return StagedState(
             step=step,
             tree=tree,
             layout=layout,
-            stall_seconds=time.monotonic() - started,
             started=started,
+            captured=time.monotonic(),
+            copies=copies,
             wave_bytes_max=None if fits else bound,
         )
+
+    def _is_followed(self, layout: Layout) -> bool:
+        """Whether a state is written while it is copied. Ranks may share their processors."""
+        return layout.size_bytes >= _FOLLOWED_BYTES_MIN and self._group_committer is None
+
+    def _copy_and_write(self, staged: StagedState, copies: CopyQueue) -> None:
+        """Copy the state, and have it written: a large one from its first bytes on.
+
+        If the copy fails, nothing is committed, and nothing uses the memory anymore.
+        """
+        is_followed = self._is_followed(staged.layout)
+        try:
+            if is_followed:
+                # Another thread each time, because none can get normal priority back.
+                self._thread = BackgroundThread(_THREAD_NAME, low_priority=False)
+                self._start(lambda: self._follow(staged, copies))
+            self._staging.buffer.copy(copies)
+        except BaseException as error:
+            copies.fail(error)
+            self._thread.wait()
+            self._settle()
+            self._fail_group(error)
+            raise
+        if not is_followed:
+            self._start(lambda: self._save_staged(staged))
+
+    def _follow(self, staged: StagedState, copies: CopyQueue) -> None:
+        copies.follow()
+        try:
+            self._save_staged(staged)
+        finally:
+            lower_priority()
 
     def _start(self, work: Callable[[], object]) -> None:
         """Do this work in the background. An error is kept for `wait`."""
@@ -312,6 +353,9 @@ class Saver:
     def _keep_error(self, work: Callable[[], object]) -> None:
         try:
             work()
+        except CopyFailed:
+            # `save` raises what made it fail.
+            return
         except BaseException as error:
             self._error = error
             self._after_failure()

@@ -21,7 +21,7 @@ from outlast.checkpoint.format.layout import Layout, Span, waves
 from outlast.checkpoint.saving.copying import CopyQueue, PieceSize, copies_of
 from outlast.checkpoint.saving.memory import available_bytes, is_lack_of_memory
 from outlast.checkpoint.state.tree import Leaf
-from outlast.checkpoint.threads import ensure_room_for_thread
+from outlast.checkpoint.threads import ensure_room_for_thread, lower_priority
 
 if TYPE_CHECKING:
     from outlast.checkpoint.state.library import Bytes
@@ -145,7 +145,9 @@ class StagingBuffer:
         self._is_fresh = True
         # Up to here, huge pages were asked for.
         self._huge_bytes = 0
+        self._copies: CopyQueue | None = None
         self._piece_size = PieceSize()
+        self._prepared = (0, 0)
         self._helpers = threads - 1
         self._pool = ThreadPoolExecutor(max(1, self._helpers), "outlast-stage")
 
@@ -200,26 +202,64 @@ class StagingBuffer:
 
         When it returns or raises, no copy is in progress: the loop may change the leaves again.
         """
+        self.copy(self.prepare(leaves, size_bytes))
+
+    def prepare(self, leaves: Sequence[tuple[Leaf, Span]], size_bytes: int) -> CopyQueue:
+        """What copies each leaf to its place in memory of this size, for `copy`."""
         # Several threads that copy touch the memory faster than one that does nothing else.
         self.reserve(size_bytes, stop=lambda: True)
-        started, piece_bytes = time.monotonic(), self._piece_size.choose()
-        queue = CopyQueue(copies_of(leaves, self._bytes, piece_bytes))
+        piece_bytes = self._piece_size.choose()
+        self._copies = CopyQueue(copies_of(leaves, self._bytes, piece_bytes))
+        self._prepared = (piece_bytes, size_bytes)
+        return self._copies
+
+    def copy(self, queue: CopyQueue) -> None:
+        """Copy what was prepared.
+
+        When it returns or raises, no copy is in progress: the loop may change the leaves again.
+        """
+        started = time.monotonic()
         helpers: list[Future[None]] = []
-        # Without memory for a thread, this one copies all of it. A helper that was queued all the
-        # same finds nothing left to do.
-        with contextlib.suppress(RuntimeError, MemoryError):
-            for _ in range(min(self._helpers, len(queue) - 1)):
-                ensure_room_for_thread()
-                helpers.append(self._pool.submit(queue.work))
         try:
-            queue.work()
-        finally:
-            wait(helpers)
-        for helper in helpers:
-            helper.result()
+            # Without memory for a thread, this one copies all of it. A helper that was queued all
+            # the same finds nothing left to do.
+            with contextlib.suppress(RuntimeError, MemoryError):
+                for _ in range(min(self._helpers, len(queue) - 1)):
+                    ensure_room_for_thread()
+                    helpers.append(self._pool.submit(queue.work))
+            try:
+                queue.work()
+            finally:
+                wait(helpers)
+            for helper in helpers:
+                helper.result()
+            queue.end()
+        except BaseException as error:
+            queue.fail(error)
+            raise
         if not self._is_fresh:
-            self._piece_size.note(piece_bytes, size_bytes, time.monotonic() - started)
+            self._piece_size.note(*self._prepared, time.monotonic() - started)
         self._is_fresh = False
+
+    def wait_for(self, span: Span) -> None:
+        """Wait until a span is copied, if that is still in progress in another thread.
+
+        Raises `CopyFailed` if it never will be.
+        """
+        if self._copies is not None and self._copies.ended_at is None:
+            self._copies.wait_for(span.end)
+
+    def follow(self) -> None:
+        """Give low priority to the calling thread, as soon as nothing is being copied."""
+        if self._copies is None:
+            lower_priority()
+        else:
+            self._copies.follow()
+
+    def stop_following(self) -> None:
+        """To be called before a thread that has called `follow` may end."""
+        if self._copies is not None:
+            self._copies.stop_following()
 
     def collapse(self, stop: Callable[[], bool]) -> None:
         """Replace the small pages of what was touched by `fill`. `stop` is asked in between."""

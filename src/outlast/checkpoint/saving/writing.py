@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from outlast.checkpoint.format.envelope import digest_of
 from outlast.checkpoint.format.layout import CHUNK_BYTES, SMALL_BYTES_MAX, Layout, waves
 from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk
+from outlast.checkpoint.saving.copying import CopyQueue
 from outlast.checkpoint.saving.packing import PackedChunks, PackWriter
 from outlast.checkpoint.saving.staging import StagingBuffer
 from outlast.checkpoint.state.tree import Tree
@@ -34,7 +35,7 @@ class SaveLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StagedState:
-    """A state that is ready to be written.
+    """A state that is staged, or is being staged while its first bytes are written.
 
     With `wave_bytes_max` it does not fit into memory: it is staged and written in parts.
     """
@@ -42,9 +43,15 @@ class StagedState:
     step: int
     tree: Tree
     layout: Layout
-    stall_seconds: float
     started: float
+    captured: float
+    copies: CopyQueue | None
     wave_bytes_max: int | None = None
+
+    @property
+    def stall_seconds(self) -> float:
+        """For how long the loop waited for the copy. Waits until it is complete."""
+        return (self.captured if self.copies is None else self.copies.wait_ended()) - self.started
 
 
 class StateWriter:
@@ -57,10 +64,17 @@ class StateWriter:
         self._last: tuple[int, str] | None = None
 
     def write(self, staged: StagedState) -> PackedChunks:
-        """Write all chunks that the store does not have yet."""
-        if staged.wave_bytes_max is None:
-            return self._packs.pack(self._buffer, staged.layout.chunks, limits=self._limits)
-        return self._write_in_waves(staged, staged.wave_bytes_max)
+        """Write all chunks that the store does not have yet.
+
+        Raises `CopyFailed` if the state could not be staged.
+        """
+        if staged.copies is None or staged.wave_bytes_max is not None:
+            assert staged.wave_bytes_max is not None, "What fits into memory is copied."
+            return self._write_in_waves(staged, staged.wave_bytes_max)
+        packed = self._packs.pack(self._buffer, staged.layout.chunks, limits=self._limits)
+        # Nothing is committed before the loop's own thread has seen that all copies succeeded.
+        staged.copies.wait_ended()
+        return packed
 
     def mirror(self, chunks: tuple[Chunk, ...]) -> tuple[Chunk, ...]:
         """Write second copies of shared chunks that are still staged. See `PackWriter.mirror`."""
