@@ -506,7 +506,7 @@ def save_as_before() -> None:
         progress = {name: one for name, one in found["progress"].items() if name != "objects"}
         return found | {"progress": progress}
 
-    DurableTraining._read = read_less  # type: ignore[method-assign]
+    DurableTraining._read = read_less  # type: ignore[assignment, method-assign]
 
 
 def main() -> None:

@@ -216,7 +216,7 @@ def save_as_before() -> None:
     def get_less(state: TrainerState) -> dict[str, Any]:
         return {name: one for name, one in get(state).items() if name not in later}
 
-    TrainerState.get = get_less  # type: ignore[method-assign]
+    TrainerState.get = get_less  # type: ignore[assignment, method-assign]
 
 
 def files_by_steps(folder: str) -> list[Any]:

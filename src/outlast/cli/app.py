@@ -98,11 +98,12 @@ def _discard_output() -> None:
 
 
 def _as_usage_error(error: CycloptsError, name: str | None) -> OutlastError:
-    if isinstance(error, UnknownCommandError):
-        return _unknown_command(str(error.unused_tokens[0]))
+    unused = [str(token) for token in error.unused_tokens or ()]
+    if unused and isinstance(error, UnknownCommandError):
+        return _unknown_command(unused[0])
     text = str(error)
-    if isinstance(error, SurplusArguments):
-        text = f"Unexpected argument {str(error.unused_tokens[0])!r}."
+    if unused and isinstance(error, SurplusArguments):
+        text = f"Unexpected argument {unused[0]!r}."
     return OutlastError(text, hint=f"See `{f'outlast {name}' if name else 'outlast'} --help`.")
 
 

@@ -148,6 +148,7 @@ def test_a_small_rest_joins_the_last_pack(
         spans.append(Span(start=start, length=length * 4096))
         start += length * 4096
 
-    batches = packing._batches(((str(s.start), s) for s in spans), end_of_all=start)
+    chunks = ((str(s.start), s) for s in spans)
+    batches = packing._batches(chunks, packing._pack_sizes(None), end_of_all=start)
 
     assert [sum(s.length for _, s in batch) // 4096 for batch in batches] == expected

@@ -9,7 +9,6 @@ other class needs an instance in the fresh state to copy. No name is ever import
 """
 
 import collections
-import functools
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -84,23 +83,16 @@ def attributes_of(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from list(object.__getattribute__(thing, "__dict__").items())
     except AttributeError:
         pass
-    for name, slot in _slots_of(type(thing)):
-        try:
-            yield name, slot.__get__(thing)
-        except AttributeError:
+    for kind in type(thing).__mro__:
+        if "__slots__" not in vars(kind):
             continue
-
-
-@functools.lru_cache(1024)
-def _slots_of(kind: type) -> tuple[tuple[str, Any], ...]:
-    """The slots of a class and its bases, made with it. Those of C classes do not count."""
-    return tuple(
-        (name, found)
-        for base in kind.__mro__
-        if "__slots__" in vars(base)
-        for name, found in vars(base).items()
-        if isinstance(found, types.MemberDescriptorType)
-    )
+        for name, found in vars(kind).items():
+            # Slots; those of classes written in C are not the program's.
+            if isinstance(found, types.MemberDescriptorType):
+                try:
+                    yield name, found.__get__(thing)
+                except AttributeError:
+                    continue
 
 
 _NOTHING = object()
