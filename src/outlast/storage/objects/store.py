@@ -263,7 +263,7 @@ class _Attempts:
             future = submit(call())
 
     def failed(self, error: BaseException) -> StorageError:
-        """Wait until the next attempt. Raises the failure if there is none, or if it cannot help."""
+        """Wait until the next attempt. Raises the failure if there is none or it cannot help."""
         # Not chained: the text of the client's error may contain secrets.
         failure = as_storage_error(error, self._doing, self._store.url, self._name)
         if not may_pass(error, has_worked=self._store.has_worked):
