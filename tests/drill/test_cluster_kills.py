@@ -98,10 +98,9 @@ SCENARIOS = {
     "resume a queued JobSet": Scenario(
         _queued_set, ("resume", "tiny"), 1, is_stopped=True, has_kueue=True
     ),
-    # Two objects that stay as they are, the Job's change that is refused, its deletion, its
-    # creation.
-    "move a stopped Job": Scenario(_submitted, MOVE, 5, is_stopped=True),
-    "move a running Job": Scenario(_submitted, MOVE, 5),
+    # The Job's change that is refused, its deletion, its creation. Two objects stay as they are.
+    "move a stopped Job": Scenario(_submitted, MOVE, 3, is_stopped=True),
+    "move a running Job": Scenario(_submitted, MOVE, 3),
 }
 
 
