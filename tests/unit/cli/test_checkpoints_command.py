@@ -71,7 +71,6 @@ def test_a_mistyped_path_is_an_error_and_nothing_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", ["0", "-1"])
 def test_listing_tells_a_folder_without_a_run_from_a_run_without_a_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,6 +83,7 @@ def test_listing_tells_a_folder_without_a_run_from_a_run_without_a_checkpoint(
     assert f"No run found in {tmp_path / 'rum'}." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("number", ["0", "-1"])
 def test_keeping_none_is_refused_before_anything_is_claimed(
     url: str, capsys: pytest.CaptureFixture[str], number: str
 ) -> None:
