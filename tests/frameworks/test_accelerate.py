@@ -180,7 +180,7 @@ REFUSALS = {
     "twin_schedulers": ("UnsupportedState", "several schedulers of the class StepLR"),
     "unknown_version": ("UnsupportedVersion", "1.99.0 is installed"),
     "other_run": ("StateMismatch", "does not match"),
-    "other_loaders": ("CheckpointError", "1 loaders were prepared before, 2 now"),
+    "other_loaders": ("StateMismatch", "prepared loaders: 1 saved, 2 in this program"),
     "unknown_option": ("TypeError", "every_step"),
 }
 

@@ -274,7 +274,7 @@ def _counters(accelerator: Any, loaders: list[Any], evaluation: value) -> value:
             raise StateMismatch(
                 "The checkpoint does not match the accelerator:",
                 differences=(
-                    f"{len(saved['iterations'])} loaders were prepared before, {len(loaders)} now",
+                    f"prepared loaders: {len(saved['iterations'])} saved, {len(loaders)} in this program",
                 ),
             )
         accelerator.step = saved["step"]
