@@ -270,12 +270,11 @@ def _counters(accelerator: Any, loaders: list[Any], evaluation: value) -> value:
         }
 
     def set_(saved: dict[str, Any]) -> None:
-        if len(saved["iterations"]) != len(loaders):
+        count = len(saved["iterations"])
+        if count != len(loaders):
+            difference = f"prepared loaders: {count} saved, {len(loaders)} in this program"
             raise StateMismatch(
-                "The checkpoint does not match the accelerator:",
-                differences=(
-                    f"prepared loaders: {len(saved['iterations'])} saved, {len(loaders)} in this program",
-                ),
+                "The checkpoint does not match the accelerator:", differences=(difference,)
             )
         accelerator.step = saved["step"]
         accelerator.project_configuration.iteration = saved["save_iteration"]
