@@ -78,6 +78,20 @@ def test_a_command_that_only_shows_something_needs_no_store(command: str) -> Non
     assert not lines(report(job.replace("[python]", f"[{command}]")), "OL403")
 
 
+@pytest.mark.parametrize("command", ["env A=1 python a.py", "/usr/bin/env python", "xargs python"])
+def test_a_command_that_starts_another_may_need_a_store(command: str) -> None:
+    words = ", ".join(command.split())
+    job = manifest(
+        "batch/v1",
+        "Job",
+        f"spec:\n  template:\n    spec:\n      {SPOT}\n      restartPolicy: Never\n"
+        f"      containers: [{{name: a, image: 'x/a:1', command: [{words}], "
+        "resources: {limits: {nvidia.com/gpu: 1}}}]\n",
+    )
+
+    assert lines(report(job), "OL403")
+
+
 def test_a_script_that_measures_a_disk_has_nothing_to_save() -> None:
     script = "command: [bash, -c, 'python train.py; echo done']"
     text = pod(spec=SPOT).replace("{name: a,", f"{{name: a, {script},")

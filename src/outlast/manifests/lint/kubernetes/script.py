@@ -27,6 +27,9 @@ SETUP_COMMANDS = frozenset(
 )
 """Commands that prepare, show or measure something, and have nothing to save."""
 
+# What such a command starts may have something to save.
+_RUN_ANOTHER = frozenset((".", "command", "env", "exec", "find", "source", "xargs"))
+
 _LEADS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "time", "!", "{"))
 _LOOPS = frozenset(("while", "until", "for", "do"))
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
@@ -102,7 +105,8 @@ def waits_forever(container: ObjectView) -> bool:
 def only_shows_or_measures(container: ObjectView) -> bool:
     """Whether the command of a container is one that has nothing to save."""
     words = placed_words(container, ("command",))
-    return bool(words) and words[0][1].rpartition("/")[2] in SETUP_COMMANDS
+    program = words[0][1].rpartition("/")[2] if words else ""
+    return program in SETUP_COMMANDS and program not in _RUN_ANOTHER
 
 
 def _is_idle(words: Sequence[str]) -> bool:
