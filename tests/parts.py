@@ -48,9 +48,20 @@ def _has_emulator() -> bool:
 
 
 def pubsub_emulator_jar() -> Path | None:
-    """Google's own emulator, which comes with the Cloud CLI."""
-    folder = Path("/usr/lib/google-cloud-sdk/platform/pubsub-emulator/lib")
+    """Google's own emulator, which is installed beside the programs of the Cloud CLI."""
+    gcloud = shutil.which("gcloud")
+    if gcloud is None:
+        return None
+    folder = Path(gcloud).resolve().parents[1] / "platform/pubsub-emulator/lib"
     return next(iter(sorted(folder.glob("cloud-pubsub-emulator-*-all.jar"))), None)
+
+
+def postgres_program(name: str) -> Path | None:
+    """A program of the PostgreSQL server, which Debian keeps off the PATH."""
+    if (found := shutil.which(name)) is not None:
+        return Path(found)
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return next((one / name for one in folders if (one / name).is_file()), None)
 
 
 def control_plane_folder() -> Path | None:
@@ -87,8 +98,11 @@ PARTS = {
     ),
     "net-namespace": Part(packages=("util-linux",), works=_succeeds("unshare", "--net", "true")),
     "torch": Part(packages=(), works=_has_torch),
-    "postgres": Part(packages=("postgresql",), works=_on_path("initdb", "postgres")),
-    "pubsub-emulator": Part(packages=(), works=_has_emulator),
+    "postgres": Part(
+        packages=("postgresql",),
+        works=lambda: all(map(postgres_program, ("initdb", "postgres"))),
+    ),
+    "pubsub-emulator": Part(packages=("default-jre-headless",), works=_has_emulator),
     "promtool": Part(packages=("prometheus",), works=_on_path("promtool")),
     "chromium": Part(packages=("chromium",), works=_on_path("chromium")),
     "gcloud": Part(packages=(), works=_on_path("gcloud")),

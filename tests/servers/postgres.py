@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psycopg
 
+from tests.parts import postgres_program
 from tests.patience import PATIENCE_SECONDS
 from tests.servers.ports import free_port
 
@@ -60,7 +61,7 @@ class PostgresServer:
         durable = "on" if self._fsync else "off"
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["postgres", "-D", str(self.folder / "data"), "-c", f"fsync={durable}"],
+                [_program("postgres"), "-D", str(self.folder / "data"), "-c", f"fsync={durable}"],
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 cwd=self.folder,
@@ -112,7 +113,8 @@ class PostgresServer:
                 os.chown(path, nobody.pw_uid, nobody.pw_gid)
         subprocess.run(
             [
-                *("initdb", "--no-sync", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256"),
+                _program("initdb"),
+                *("--no-sync", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256"),
                 *(f"--username={USER}", f"--pwfile={password}", str(self.folder / "data")),
             ],
             check=True,
@@ -152,3 +154,9 @@ def shared_postgres() -> PostgresServer:
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(running_postgres())
+
+
+def _program(name: str) -> str:
+    found = postgres_program(name)
+    assert found is not None, f"The program {name!r} of PostgreSQL is not installed."
+    return str(found)
