@@ -25,6 +25,8 @@ MEAN_HOURS = {"nvidia-tesla-a100": 10.1, "nvidia-tesla-v100": 3.4}
 
 OTHER_MEAN_HOURS = 3.0
 STALL_BYTES_PER_SECOND = 1e9
+"""Of one accelerator: the ranks of a node copy their parts at the same time."""
+
 WAIT_SECONDS = {Tier.SPOT: 300.0, Tier.ON_DEMAND: 120.0, Tier.FLEX_START: 7200.0}
 SIZE_BYTES = 10 * 1024**3
 PIECE_SECONDS = 1800.0
@@ -172,6 +174,7 @@ class _InputCollector:
         is_serving = workload.kind is WorkloadKind.SERVING
         by_pieces = workload.checkpoint is None and workload.kind is not WorkloadKind.TRAINING
         saves = workload.resumable and not by_pieces
+        stall_seconds = self._stall_seconds(size) if saves else 0.0
         has_pieces = workload.resumable and by_pieces and not is_serving
         replicas = self._replicas()
         return Assumptions(
@@ -182,8 +185,8 @@ class _InputCollector:
             node_mean_seconds=self._node_mean_seconds(),
             unannounced_share=self._unannounced_share(),
             grace_seconds=self._grace_seconds(),
-            save_seconds=self._save_seconds(size) if saves else 0.0,
-            stall_seconds=self._stall_seconds(size) if saves else 0.0,
+            save_seconds=self._save_seconds(size, stall_seconds) if saves else 0.0,
+            stall_seconds=stall_seconds,
             restart_seconds=self._restart_seconds(size if saves else 0),
             wait_seconds=self._wait_seconds(),
             fixed_interval_seconds=self._fixed_interval_seconds() if saves else None,
@@ -210,6 +213,11 @@ class _InputCollector:
         if workload.kind is WorkloadKind.SERVING:
             return SERVING_HOURS * HOUR_SECONDS
         seconds = workload.work_seconds
+        if seconds is None and workload.endless:
+            raise PlanError(
+                f"The workload {workload.name!r} is endless, so it has no total cost to compare.",
+                hint="Plan a period of it: --set endless=false --set work.hours=720.",
+            )
         if seconds is None:
             raise PlanError(
                 f"The workload {workload.name!r} does not specify how long its work takes.",
@@ -277,11 +285,14 @@ class _InputCollector:
         self._note("grace period on Spot", format_duration(seconds), origin)
         return seconds
 
-    def _save_seconds(self, size: int) -> float:
-        return self._measured("time until a save is durable", "save", size / self._save_speed)
-
     def _stall_seconds(self, size: int) -> float:
-        return self._measured("time a save blocks the loop", "stall", size / STALL_BYTES_PER_SECOND)
+        accelerator = self._workload.accelerator
+        speed = STALL_BYTES_PER_SECOND * (accelerator.count if accelerator else 1)
+        return self._measured("time a save blocks the loop", "stall", size / speed)
+
+    def _save_seconds(self, size: int, stall_seconds: float) -> float:
+        assumed = stall_seconds + size / self._save_speed
+        return self._measured("time until a save is durable", "save", assumed)
 
     def _restart_seconds(self, size: int) -> float:
         assumed = START_SECONDS + size / self._save_speed

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from outlast.capacity.errors import InputFileError
-from outlast.capacity.google_cloud import offers_flex_start, region_of
+from outlast.capacity.google_cloud import REGIONS, offers_flex_start, region_of
 from outlast.capacity.vocabulary import Tier
 
 COLUMNS = (
@@ -165,15 +165,18 @@ class PriceTable:
         places = sorted({place for name, place, _ in self._found if name == machine})
         if not places:
             near = get_close_matches(machine, self.machines, n=3, cutoff=0.6)
-            hint = f"Did you mean {_listed(near)}?" if near else "See `outlast prices`."
+            hint = f"Did you mean {_listed(near)}? " if near else "See `outlast prices`. "
+            hint += "If it is newer than the price table, supply its prices with --prices FILE."
             return PriceUnknown(f"No price found for the machine type {machine!r}.", hint=hint)
         region = region_of(location)
         if region not in places and location not in places:
-            near = get_close_matches(region, places, n=3, cutoff=0.5)
-            known = f"Prices are available in {', '.join(places[:8])}" + (
+            hint = f"Prices are available in {', '.join(places[:8])}" + (
                 "." if places[:8] == places else ", ..."
             )
-            hint = f"Did you mean {_listed(near)}?" if near else known
+            # The name of a region that exists is no typo, however similar another one is.
+            if region not in REGIONS and region not in self.locations:
+                near = get_close_matches(region, places, n=3, cutoff=0.5)
+                hint = f"Did you mean {_listed(near)}?" if near else hint
             return PriceUnknown(f"No price found for {machine!r} in {location!r}.", hint=hint)
         return PriceUnknown(
             f"{machine!r} has no {tier.value} price in {location!r}.",
