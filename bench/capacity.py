@@ -1,7 +1,7 @@
 """The planner: how fast it simulates, that it is right, and how our interval does on real traces.
 
-The traces are outside the project, see `tests.parts`; without them, those tables are left out. `TRACES`
-and `TRACES_USED` were looked at while the rule was designed. All others in the folder `traces` only
+The traces are outside the project, see `tests.parts`; without them, those tables are left out.
+`TRACES` and `TRACES_USED` were looked at while the rule was designed. All others in the folder `traces` only
 judge it: nothing was tuned to them. Those in the folder `later` are of other collections, and were
 read after the rule was final; docs/explanation/interval.md says where they come from. In SkyNomad's
 data (the `full.json` of each zone), 1 means preempted, so they are stored inverted; Bamboo's counts
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.interval_bound import bound_rows
+from bench.interval_bound import bound_rows, known_rows
 from bench.measure import Row, interleaved, seconds_of, table
 from outlast._base.interval import IntervalPolicy, best_interval, young
 from outlast.capacity.simulation.age_shape import measure_age_shape
@@ -86,7 +86,8 @@ def report() -> str:
         parts.append(table("Our interval on real traces", rows))
         parts.append(table("Our interval on many traces", list(judging_rows(data))))
         paths = [data / name for name in TRACES] + all_traces(data)
-        parts.append(table("What can be learned about the interval", list(bound_rows(paths))))
+        bounds = [*bound_rows(paths), *known_rows(paths)]
+        parts.append(table("What can be learned about the interval", bounds))
     return "\n".join(parts)
 
 
