@@ -1,11 +1,11 @@
 """The planner: how fast it simulates, that it is right, and how our interval does on real traces.
 
 The traces are outside the project, see `tests.parts`; without them, those tables are left out.
-`TRACES` and `TRACES_USED` were looked at while the rule was designed. All others in the folder `traces` only
-judge it: nothing was tuned to them. Those in the folder `later` are of other collections, and were
-read after the rule was final; docs/explanation/interval.md says where they come from. In SkyNomad's
-data (the `full.json` of each zone), 1 means preempted, so they are stored inverted; Bamboo's counts
-of p2.xlarge (all zones, and us-east-1e) are stored as times and sizes.
+`TRACES` and `TRACES_USED` were looked at while the rule was designed. All others in the folder
+`traces` only judge it: nothing was tuned to them. Those in the folder `later` are of other
+collections, and were read after the rule was final; docs/explanation/interval.md says where they
+come from. In SkyNomad's data (the `full.json` of each zone), 1 means preempted, so they are stored
+inverted; Bamboo's counts of p2.xlarge (all zones, and us-east-1e) are stored as times and sizes.
 """
 
 import json

@@ -8,9 +8,9 @@ of the machines of a trace show a rule how long machines last, and the other fif
   that takes their lifetimes for the truth,
 - our rule with the mean time and the shape of the four fifths.
 
-Then machines are drawn from the distribution of lifetimes that fits each trace, as many as the trace
-lost, and judge our rule with exactly that distribution. No rule that does not know the future can do
-much better: `test_interval_rule` compares it with all sequences of saves.
+Then machines are drawn from the distribution of lifetimes that fits each trace, as many as it lost,
+and judge our rule with exactly that distribution. No rule that does not know the future can do much
+better: `test_interval_rule` compares it with all sequences of saves.
 """
 
 import math

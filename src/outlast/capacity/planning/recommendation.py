@@ -139,9 +139,7 @@ def _by_time(
     )
 
 
-def _is_queue_for_short_work(
-    workload: WorkloadSpec, option: TierOption, other: TierOption
-) -> bool:
+def _is_queue_for_short_work(workload: WorkloadSpec, option: TierOption, other: TierOption) -> bool:
     """Whether the option delays the work by longer than the work takes."""
     seconds = workload.work_seconds or math.inf
     is_queue = option.tier is Tier.FLEX_START

@@ -33,9 +33,10 @@ def choose_tier_by_rule(workload: "WorkloadSpec") -> TierChoice:
     if not workload.interruptible:
         return _uninterruptible(workload)
     if workload.kind in (WorkloadKind.SWEEP, WorkloadKind.CI, WorkloadKind.BATCH_INFERENCE):
+        kind = "CI" if workload.kind is WorkloadKind.CI else workload.kind
         return TierChoice(
             tier=Tier.SPOT,
-            reason=f"In a {workload.kind} workload, an eviction loses only a small piece of work.",
+            reason=f"In a {kind} workload, an eviction loses only the piece of work in progress.",
         )
     if workload.deadline is not None:
         return TierChoice(

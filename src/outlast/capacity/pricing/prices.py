@@ -130,21 +130,16 @@ class PriceTable:
         self, machine: str, attached: tuple[str, int], location: str, tier: Tier
     ) -> Price:
         kind, count = attached
-        own = (machine, location, tier.value) in self._found or (
-            (machine, region_of(location), tier.value) in self._found
-        )
-        bought = tier if tier is not Tier.FLEX_START or own else Tier.ON_DEMAND
-        base, extra = (self.find(one, location, bought) for one in (machine, kind))
+        base, extra = (self.find(one, location, tier) for one in (machine, kind))
         if base.currency != extra.currency:
             raise PriceError(f"The prices of {machine!r} and {kind!r} are in different currencies.")
-        both = replace(
+        return replace(
             base,
             accelerator=kind,
             count=count,
             amount=base.amount + count * extra.amount,
             date=min(base.date, extra.date),
         )
-        return both if bought is tier else self._estimate(both)
 
     def _estimate(self, basis: Price) -> Price:
         word = "list price" if basis.tier == LIST else "on-demand price"
@@ -303,7 +298,9 @@ def text_of(path: Path) -> str:
             content = file.read(_FILE_BYTES_MAX + 1)
         if len(content) > _FILE_BYTES_MAX:
             raise PriceError(
-                f"{path} is larger than 32 MiB, the limit for price tables.", file=str(path)
+                f"{path} is larger than 32 MiB, the limit for price tables.",
+                hint="Of a pricing export, keep one day and the rows of Compute Engine.",
+                file=str(path),
             )
         return content.decode("utf-8-sig")
     except OSError as error:
