@@ -174,7 +174,6 @@ class _InputCollector:
         is_serving = workload.kind is WorkloadKind.SERVING
         by_pieces = workload.checkpoint is None and workload.kind is not WorkloadKind.TRAINING
         saves = workload.resumable and not by_pieces
-        stall_seconds = self._stall_seconds(size) if saves else 0.0
         has_pieces = workload.resumable and by_pieces and not is_serving
         replicas = self._replicas()
         return Assumptions(
@@ -185,8 +184,8 @@ class _InputCollector:
             node_mean_seconds=self._node_mean_seconds(),
             unannounced_share=self._unannounced_share(),
             grace_seconds=self._grace_seconds(),
-            save_seconds=self._save_seconds(size, stall_seconds) if saves else 0.0,
-            stall_seconds=stall_seconds,
+            save_seconds=self._save_seconds(size) if saves else 0.0,
+            stall_seconds=self._stall_seconds(size) if saves else 0.0,
             restart_seconds=self._restart_seconds(size if saves else 0),
             wait_seconds=self._wait_seconds(),
             fixed_interval_seconds=self._fixed_interval_seconds() if saves else None,
@@ -285,14 +284,18 @@ class _InputCollector:
         self._note("grace period on Spot", format_duration(seconds), origin)
         return seconds
 
-    def _stall_seconds(self, size: int) -> float:
-        accelerator = self._workload.accelerator
-        speed = STALL_BYTES_PER_SECOND * (accelerator.count if accelerator else 1)
-        return self._measured("time a save blocks the loop", "stall", size / speed)
-
-    def _save_seconds(self, size: int, stall_seconds: float) -> float:
+    def _save_seconds(self, size: int) -> float:
+        stall = self._workload.measured.stall
+        stall_seconds = self._copy_seconds(size) if stall is None else stall.total_seconds()
         assumed = stall_seconds + size / self._save_speed
         return self._measured("time until a save is durable", "save", assumed)
+
+    def _stall_seconds(self, size: int) -> float:
+        return self._measured("time a save blocks the loop", "stall", self._copy_seconds(size))
+
+    def _copy_seconds(self, size: int) -> float:
+        accelerator = self._workload.accelerator
+        return size / (STALL_BYTES_PER_SECOND * (accelerator.count if accelerator else 1))
 
     def _restart_seconds(self, size: int) -> float:
         assumed = START_SECONDS + size / self._save_speed
