@@ -65,14 +65,14 @@ def _has_torch() -> bool:
     return find_spec("torch") is not None
 
 
-def test_data_folder(setting: str, root: Path) -> Path | None:
+def data_folder(setting: str, root: Path) -> Path | None:
     """The traces and prices that others published: as set, or else beside this repository."""
     folder = Path(setting) if setting else root.parent / "shared" / "data"
     return folder if folder.is_dir() else None
 
 
 # Read now, because tests run without the settings of whoever started them.
-TEST_DATA = test_data_folder(os.environ.get("OUTLAST_TEST_DATA", ""), Path(__file__).parents[1])
+TEST_DATA = data_folder(os.environ.get("OUTLAST_TEST_DATA", ""), Path(__file__).parents[1])
 _ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 _PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
