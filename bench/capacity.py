@@ -1,16 +1,15 @@
 """The planner: how fast it simulates, that it is right, and how our interval does on real traces.
 
-The traces lie outside the project; without OUTLAST_TEST_DATA, those tables are left out. `TRACES`
-and `TRACES_USED` were looked at while the rule was designed. All others in the folder `traces` only
-judge it: nothing was tuned to them. Those in the folder `later` are of other collections, and were
-read after the rule was final; docs/explanation/interval.md says where they come from. In SkyNomad's
-data (the `full.json` of each zone), 1 means preempted, so they are stored inverted; Bamboo's counts
-of p2.xlarge (all zones, and us-east-1e) are stored as times and sizes.
+The traces are outside the project, see `tests.parts`; without them, those tables are left out.
+`TRACES` and `TRACES_USED` were looked at while the rule was designed. All others in the folder
+`traces` only judge it: nothing was tuned to them. Those in the folder `later` are of other
+collections, and were read after the rule was final; docs/explanation/interval.md says where they
+come from. In SkyNomad's data (the `full.json` of each zone), 1 means preempted, so they are stored
+inverted; Bamboo's counts of p2.xlarge (all zones, and us-east-1e) are stored as times and sizes.
 """
 
 import json
 import math
-import os
 import random
 import resource
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.interval_bound import bound_rows
+from bench.interval_bound import bound_rows, known_rows
 from bench.measure import Row, interleaved, seconds_of, table
 from outlast._base.interval import IntervalPolicy, best_interval, young
 from outlast.capacity.simulation.age_shape import measure_age_shape
@@ -38,6 +37,7 @@ from outlast.capacity.simulation.policies import (
 from outlast.capacity.simulation.replay import SessionTable, TracePool
 from outlast.capacity.simulation.simulate import QuantileSketch, simulate
 from outlast.capacity.simulation.traces import Trace, read_trace
+from tests.parts import TEST_DATA
 from tests.unit.capacity.event_loop import exponential_lifetimes, run_events
 
 HOUR = 3600.0
@@ -81,13 +81,13 @@ RUNS_MAX = 500
 
 def report() -> str:
     parts = [table("The planner", [ten_thousand(), one_million(), against_a_loop(), end_to_end()])]
-    data = os.environ.get("OUTLAST_TEST_DATA")
-    if data:
-        rows = [row for name in TRACES for row in on_trace(Path(data) / name)]
+    if data := TEST_DATA:
+        rows = [row for name in TRACES for row in on_trace(data / name)]
         parts.append(table("Our interval on real traces", rows))
-        parts.append(table("Our interval on many traces", list(judging_rows(Path(data)))))
-        paths = [Path(data) / name for name in TRACES] + all_traces(Path(data))
-        parts.append(table("What can be learned about the interval", list(bound_rows(paths))))
+        parts.append(table("Our interval on many traces", list(judging_rows(data))))
+        paths = [data / name for name in TRACES] + all_traces(data)
+        bounds = [*bound_rows(paths), *known_rows(paths)]
+        parts.append(table("What can be learned about the interval", bounds))
     return "\n".join(parts)
 
 

@@ -7,6 +7,10 @@ of the machines of a trace show a rule how long machines last, and the other fif
 - the best sequence of intervals by age for the four fifths, on a grid of 15 s: what a rule would do
   that takes their lifetimes for the truth,
 - our rule with the mean time and the shape of the four fifths.
+
+Then machines are drawn from the distribution of lifetimes that fits each trace, as many as it lost,
+and judge our rule with exactly that distribution. No rule that does not know the future can do much
+better: `test_interval_rule` compares it with all sequences of saves.
 """
 
 import math
@@ -21,7 +25,7 @@ from outlast._base.interval import IntervalPolicy, Observed, SaveCost, choose_in
 from outlast.capacity.simulation.age_shape import LOSSES_MIN, measure_age_shape
 from outlast.capacity.simulation.policies import CEILING_SAVES, CheckpointCosts, best_fixed
 from outlast.capacity.simulation.replay import SessionTable, TracePool
-from outlast.capacity.simulation.traces import read_trace
+from outlast.capacity.simulation.traces import Trace, read_trace
 
 FOLDS = 5
 RESTART_SECONDS = 120.0
@@ -30,6 +34,7 @@ SEED = 1
 # A sequence of saves is searched on a grid of this many seconds.
 _GRID_SECONDS = 15.0
 _INTERVAL_SECONDS_MAX = 10 * 3600.0
+_ROUNDS = 20
 
 Life = tuple[float, bool]
 Rule = Callable[[float], float]
@@ -52,6 +57,41 @@ def bound_rows(paths: Sequence[Path]) -> Iterator[Row]:
             f"best fixed interval of the 4/5: {fixed}; best sequence for them: {sequence}",
             "",
         )
+
+
+def known_rows(paths: Sequence[Path]) -> Iterator[Row]:
+    """One row per cost of a save: what knowing the distribution of lifetimes exactly is worth."""
+    traces = [trace for path in paths if (trace := read_trace(path)).losses]
+    for save in (60.0, 300.0) if traces else ():
+        shares = np.array([shares_if_known(trace, save) for trace in traces])
+        means, worst = shares.mean(axis=0), shares.min(axis=0)
+        yield Row(
+            f"machines drawn like those of {len(traces)} traces, saves of {save:g} s, "
+            f"{_ROUNDS} times",
+            f"a rule that knows how they are drawn: mean {means.mean():.1%}, at least 98.5% "
+            f"{(means >= 0.985).sum()} times; median of the worst {np.median(worst):.1%}, at least "
+            f"95% {(worst >= 0.95).sum()} times",
+            "best fixed interval in hindsight, of each trace",
+            "",
+        )
+
+
+def shares_if_known(trace: Trace, save: float) -> list[float]:
+    """Our useful time as a share of the best fixed interval's, for machines drawn anew."""
+    chance = random.Random(f"{SEED}:{trace.losses}:{save!r}")
+    lives = [(life.end_seconds - life.start_seconds, life.lost) for life in trace.lives]
+    shape = measure_age_shape(lives) or IntervalPolicy().prior_age_shape
+    rule = rule_for(trace.mean_seconds, shape, save)
+    found = []
+    for _ in range(_ROUNDS):
+        ends = (
+            (shape - 1) * trace.mean_seconds * ((1 - chance.random()) ** (-1 / shape) - 1)
+            for _ in range(trace.losses)
+        )
+        drawn = [(end - RESTART_SECONDS, True) for end in ends if end > RESTART_SECONDS]
+        best = useful_seconds(drawn, save, always(best_interval_of(drawn, save)))
+        found.append(useful_seconds(drawn, save, rule) / best if best else 1.0)
+    return found
 
 
 def lives_in(path: Path) -> list[Life]:
@@ -113,10 +153,15 @@ def our_rule(lives: Sequence[Life], save: float) -> Rule:
     """The runtime's interval when the mean time and the shape are known."""
     paid = [(seconds + RESTART_SECONDS, lost) for seconds, lost in lives]
     losses = sum(lost for _, lost in paid)
+    shape = measure_age_shape(paid) or IntervalPolicy().prior_age_shape
+    return rule_for(math.fsum(seconds for seconds, _ in paid) / losses, shape, save)
+
+
+def rule_for(mean_seconds: float, shape: float, save: float) -> Rule:
     policy = IntervalPolicy(
-        prior_mean_seconds=math.fsum(seconds for seconds, _ in paid) / losses,
+        prior_mean_seconds=mean_seconds,
         prior_unannounced_share=1.0,
-        prior_age_shape=measure_age_shape(paid) or IntervalPolicy().prior_age_shape,
+        prior_age_shape=shape,
         ceiling_seconds=max(IntervalPolicy().ceiling_seconds, CEILING_SAVES * save),
     )
     cost = SaveCost(stall_seconds=save, durable_seconds=save)

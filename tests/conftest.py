@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from outlast.cluster.connection.client import ClusterClient
+from outlast.journal.process_age import take_process_age
 from tests.parts import PARTS
 from tests.patience import PATIENCE_SECONDS
 from tests.servers.control_plane import ControlPlane, shared_control_plane
@@ -27,7 +28,11 @@ def _works(part: str) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the programs that tests start have hash seeds of their own, as programs do."""
+    """Let the programs that tests start have hash seeds of their own, as programs do.
+
+    No run in the process of the tests is its first, which would count the time since its start.
+    """
+    take_process_age()
     if hasattr(config, "workerinput"):
         os.environ.pop("PYTHONHASHSEED", None)
 

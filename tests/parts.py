@@ -76,8 +76,14 @@ def _has_torch() -> bool:
     return find_spec("torch") is not None
 
 
+def data_folder(setting: str, root: Path) -> Path | None:
+    """The traces and prices that others published: as set, or else beside this repository."""
+    folder = Path(setting) if setting else root.parent / "shared" / "data"
+    return folder if folder.is_dir() else None
+
+
 # Read now, because tests run without the settings of whoever started them.
-_TRACES = os.environ.get("OUTLAST_TEST_DATA", "")
+TEST_DATA = data_folder(os.environ.get("OUTLAST_TEST_DATA", ""), Path(__file__).parents[1])
 _ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 _PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
@@ -106,7 +112,7 @@ PARTS = {
     "promtool": Part(packages=("prometheus",), works=_on_path("promtool")),
     "chromium": Part(packages=("chromium",), works=_on_path("chromium")),
     "gcloud": Part(packages=(), works=_on_path("gcloud")),
-    "traces": Part(packages=(), works=lambda: Path(_TRACES or "-").is_dir(), required=False),
+    "traces": Part(packages=(), works=lambda: TEST_DATA is not None, required=False),
     "control-plane": Part(
         packages=(), works=lambda: control_plane_folder() is not None, required=False
     ),

@@ -73,7 +73,9 @@ TPU_MACHINES: dict[str, tuple[str, int]] = {
 }
 """Machine types with TPUs, with the accelerator label of GKE and the number of chips."""
 
-_FLEX_START = re.compile(r"(a[234]|a4x|g[24]|h4d|ct\d+l?p|ct6e|tpu7x)-", re.ASCII)
+# All accelerator-optimized machines except A4X and G4, and H4D
+# (cloud.google.com/compute/docs/instances/about-flex-start-vms, read on 2026-11-19); in GKE, TPUs.
+_FLEX_START = re.compile(r"(a[234]|g2|h4d|ct\d+l?p|ct6e|tpu7x)-", re.ASCII)
 _WITH_TPUS = re.compile(r"(?:ct|tpu)\d", re.ASCII)
 _SMALLER_G2 = {
     "g2-standard-4": 1,
@@ -108,7 +110,7 @@ def has_tpus(machine: str) -> bool:
 
 
 def offers_flex_start(machine: str) -> bool:
-    """Whether flex-start sells this machine type without attached accelerators."""
+    """Whether flex-start is documented to sell this machine type."""
     return _FLEX_START.match(machine) is not None
 
 

@@ -36,6 +36,7 @@ from outlast.checkpoint.runs.history import History, read_history
 from outlast.errors import OutlastError
 from outlast.journal import events
 from outlast.journal.place import place_from
+from outlast.journal.process_age import take_process_age
 from outlast.journal.writer import JournalWriter
 from outlast.storage import NotFound, Store
 
@@ -146,6 +147,7 @@ def _claim(store: Store, *, after: Iterable[Future[Any]], world_size: int = 1) -
             host=socket.gethostname(),
             pid=os.getpid(),
             world_size=world_size,
+            process_seconds=take_process_age(),
             **asdict(place_from()),
         )
     )

@@ -5,7 +5,7 @@ back, which never makes a duration negative. An event with impossible numbers co
 """
 
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeVar
@@ -32,8 +32,9 @@ E = TypeVar("E", bound=Event)
 
 _COUNTS = ("step", "steps", "resumed_from", "count", "bytes_total", "bytes_new", "bytes_read")
 _COUNT_MAX = 2**60
-_DURATIONS = ("stall_seconds", "slow_seconds", "seconds", "within_seconds")
+_DURATIONS = ("stall_seconds", "slow_seconds", "seconds", "within_seconds", "process_seconds")
 _SECONDS_MAX = 10 * 365 * 86_400.0
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 class Ending(StrEnum):
@@ -78,6 +79,14 @@ class Attempt:
 
     @cached_property
     def started(self) -> datetime | None:
+        """When its process started, as far as that is known."""
+        if self.claimed is None:
+            return None
+        begun = (_before(event.at, event.process_seconds) for event in self.all(AttemptStarted))
+        return min([self.claimed, *begun])
+
+    @cached_property
+    def claimed(self) -> datetime | None:
         return min((event.at for event in self.events), default=None)
 
     @cached_property
@@ -187,7 +196,7 @@ class Attempt:
             # The loop reacts to a notice between two steps, so these steps were done before.
             return min(event.at, self.notice.at)
         if isinstance(event, Saved):
-            seconds = min(event.seconds, seconds_between(self.started, event.at))
+            seconds = min(event.seconds, seconds_between(self.claimed, event.at))
             return event.at - timedelta(seconds=seconds)
         return event.at
 
@@ -198,7 +207,7 @@ class Attempt:
 
     @property
     def loaded(self) -> datetime | None:
-        return next((event.at for event in self.all(Resumed)), self.started)
+        return next((event.at for event in self.all(Resumed)), self.claimed)
 
     def loop_time(self) -> tuple[int, float]:
         """The number of steps and the seconds they took, without the time lost to saves.
@@ -216,7 +225,7 @@ class Attempt:
         return self._time_of(self.first_step or 0, self.loaded)
 
     def starting_seconds(self, step_seconds: float) -> float:
-        """Seconds from its first event until its first step, given the seconds per step."""
+        """Seconds from its start until its first step, given the seconds per step."""
         if self.first_done is None:
             return seconds_between(self.started, self.notice.at if self.notice else self.ended)
         first = self.first_step or 0
@@ -245,6 +254,11 @@ def seconds_between(start: datetime | None, end: datetime | None) -> float:
     if start is None or end is None:
         return 0.0
     return max(0.0, (end - start).total_seconds())
+
+
+def _before(at: datetime, seconds: float) -> datetime:
+    """A time that many seconds earlier, within the range of times."""
+    return at - timedelta(seconds=min(seconds, (at - _EARLIEST).total_seconds()))
 
 
 def is_plausible(event: Event) -> bool:

@@ -45,8 +45,8 @@ class AttemptSummary:
     waited_seconds: float
     """From the end of the previous attempt to the start of this one."""
     starting_seconds: float
-    """From its first event until its first step: loading and warm-up. Its entire duration if it did
-    no step."""
+    """From its start until its first step: imports, loading and warm-up. Its entire duration if it
+    did no step."""
     place: AttemptPlace = field(default_factory=AttemptPlace)
     unseen_seconds: float = 0.0
     """The assumed time from its last event to a kill: half of what is possible. Part of `seconds`.

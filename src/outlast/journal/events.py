@@ -43,6 +43,7 @@ class AttemptStarted(Event):
 
     `host` is the host name, which in an indexed Job is not the name of the Pod. The fields from
     `pod` on are what the manifest states, see `outlast.journal.place`; None if it does not.
+    `process_seconds` is how long the process had been preparing for it, such as by imports.
     """
 
     kind: ClassVar[str] = "started"
@@ -52,6 +53,7 @@ class AttemptStarted(Event):
     pid: int
     resumed_from: int | None = None
     world_size: int = 1
+    process_seconds: float = 0.0
     pod: str | None = None
     pod_uid: str | None = None
     node: str | None = None

@@ -11,7 +11,7 @@ from outlast.capacity.planning.plan import plan
 from outlast.capacity.pricing.prices import PriceUnknown, built_in_prices
 from outlast.capacity.vocabulary import Tier
 from outlast.cli.plan.prices import PriceFlags, PriceFormat, prices
-from tests.unit.capacity.test_plan import option, workload
+from tests.unit.capacity.test_plan import RUNS, TRAINING, option, own, planned, without, workload
 
 REGION = "us-central1"
 
@@ -42,11 +42,10 @@ def test_attached_accelerators_are_added_to_their_machine() -> None:
     )
 
     both = table.find("n1-standard-16", REGION, Tier.SPOT, attached=("nvidia-tesla-t4", 2))
-    flex = table.find("n1-standard-16", REGION, Tier.FLEX_START, attached=("nvidia-tesla-t4", 2))
     made = plan(workload(accelerator="{type: nvidia-tesla-t4, count: 2}"), runs=100)
 
     assert both.amount == machine + 2 * gpu and both.count == 2
-    assert flex.is_estimate and not both.is_estimate
+    assert not both.is_estimate
     spot = option(made, Tier.SPOT).price
     assert spot is not None and spot.amount == both.amount
 
@@ -57,7 +56,23 @@ def test_a_family_without_flex_start_does_not_list_it() -> None:
     listed = {price.machine for price in built_in_prices().estimates()}
     assert "e2-standard-8" not in listed and "nvidia-tesla-t4" not in listed
     assert {"a2-highgpu-1g", "ct6e-standard-4t", "h4d-standard-192"} <= listed
-    assert not offers_flex_start("n2-standard-8")
+    for machine in ("n2-standard-8", "g4-standard-48", "a4x-highgpu-4g", "n1-standard-8"):
+        assert not offers_flex_start(machine)
+
+
+def test_flex_start_is_not_recommended_where_it_is_not_documented() -> None:
+    text = without("checkpoint", TRAINING)
+    t4 = {"accelerator": "{type: nvidia-tesla-t4, count: 2}", "work__hours": "10"}
+    bought = [own(one, Tier.FLEX_START, "0.1") for one in ("n1-standard-16", "nvidia-tesla-t4")]
+
+    made = planned(text, **t4)
+    with_price = plan(workload(text, **t4), prices=built_in_prices().replaced_by(bought), runs=RUNS)
+
+    assert made.tier is Tier.ON_DEMAND
+    assert "No flex-start price is known" in (option(made, Tier.FLEX_START).why_not or "")
+    assert with_price.tier is Tier.FLEX_START
+    found = option(with_price, Tier.FLEX_START).price
+    assert found is not None and found.amount == Decimal("0.3")
 
 
 @pytest.mark.parametrize(

@@ -250,14 +250,15 @@ def test_nodes_multiply_the_cost_and_the_interruptions() -> None:
 def test_many_crews_even_out_their_luck() -> None:
     text = TRAINING.replace("training", "sweep")
     one = planned(text, work="{items: 64, seconds_per_item: 2400}")
-    many = planned(text, work="{items: 64, seconds_per_item: 2400}", parallelism="16")
+    many = planned(text, work="{items: 1024, seconds_per_item: 2400}", parallelism="16")
 
     def spread(made: CapacityPlan) -> Decimal:
         cost = option(made, Tier.SPOT).cost
         assert cost is not None
         return (cost.p95 - cost.p5) / cost.expected
 
-    assert spread(many) < spread(one)
+    # The same work for each of them: a quarter of the spread.
+    assert spread(many) < spread(one) / 3
 
 
 def test_items_are_not_split() -> None:
@@ -403,7 +404,7 @@ def test_a_grace_period_too_short_is_told_with_numbers() -> None:
 
     [told] = [warning for warning in made.warnings if "grace" in warning]
     assert (
-        "The grace period on Spot, 15 s, is too short for a final save, which takes about 56 s"
+        "The grace period on Spot, 15 s, is too short for a final save, which takes about 72 s"
         in told
     )
     assert "With cluster.shutdown_window: 120s, the grace period is 105 s" in told
@@ -411,7 +412,7 @@ def test_a_grace_period_too_short_is_told_with_numbers() -> None:
 
 
 def test_a_final_save_that_mostly_fits_is_not_called_lost() -> None:
-    made = planned(checkpoint__size="6756MiB")
+    made = planned(checkpoint__size="5250MiB")
 
     [told] = [warning for warning in made.warnings if "grace" in warning]
     assert "15 s, is tight for a final save, which takes about 12 s" in told
@@ -449,6 +450,7 @@ def test_the_quota_and_a_single_allocation_are_watched() -> None:
     over = planned(
         accelerator="{type: nvidia-h100-80gb, count: 8}",
         nodes="16",
+        tier="spot",
         cluster__quota="{preemptible: 64}",
     )
     sweep = planned(TRAINING.replace("training", "sweep"), parallelism="100")

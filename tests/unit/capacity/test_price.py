@@ -109,6 +109,9 @@ def test_a_zone_has_the_price_of_its_region() -> None:
     [
         ("g2-standard-5", "us-central1", "machine type 'g2-standard-5'", "'g2-standard-4'"),
         ("g2-standard-4", "us-centrall1", "in 'us-centrall1'", "Did you mean 'us-central1'"),
+        # This region exists: it is no misspelled europe-west1.
+        ("a4-highgpu-8g", "southamerica-west1", "in 'southamerica-west1'", "Prices are available"),
+        ("a9-highgpu-8g", "us-central1", "'a9-highgpu-8g'", "supply its prices with --prices"),
         ("g2-standard-4", "mars", "in 'mars'", "Prices are available in asia-east1"),
         ("quantum", "us-central1", "machine type 'quantum'", "outlast prices"),
     ],

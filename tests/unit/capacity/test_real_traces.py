@@ -1,9 +1,8 @@
-"""The bars on real traces of GPU Spot pools. They lie outside the project, in OUTLAST_TEST_DATA.
+"""The bars on real traces of GPU Spot pools. They are outside the project, see `tests.parts`.
 
 `generated_traces` exercises the same code everywhere; here the numbers are those of real pools.
 """
 
-import os
 from datetime import date
 from functools import cache
 from itertools import product
@@ -28,9 +27,9 @@ from outlast.capacity.simulation.policies import (
 )
 from outlast.capacity.simulation.replay import SessionTable, TracePool
 from outlast.capacity.simulation.traces import TimestampRepair, Trace, read_trace
+from tests.parts import TEST_DATA
 
-# Read when this is imported: the tests themselves see no settings from outside.
-DATA = Path(os.environ.get("OUTLAST_TEST_DATA", "/nonexistent"))
+DATA = TEST_DATA or Path("/nonexistent")
 HOUR = 3600.0
 FILES = {
     "a100": "bamboo-a100x1-east1b.txt",
@@ -39,6 +38,9 @@ FILES = {
     "g4dn": "bamboo-g4dn-trace.csv",
     "aws": "spot-traces-us-east-1f_v100_1.json",
 }
+EVERY_HOUR = "aws from every hour"
+"""All runs of the long trace take minutes; the others start every eight hours."""
+
 COLD_BELOW = {
     ("a100", 300.0, 0.25),
     ("g4dn", 60.0, 1.0),
@@ -59,8 +61,11 @@ def trace(name: str) -> Trace:
 @cache
 def sessions(name: str) -> SessionTable:
     """Runs from every hour of the trace; in a pool, with 40 choices among its machines each."""
-    pool = TracePool(trace(name))
-    rounds = 1 if name == "aws" else 40
+    if name == "aws":
+        runs = sessions(EVERY_HOUR)
+        return SessionTable(seconds=runs.seconds[::8], is_lost=runs.is_lost[::8])
+    pool = TracePool(trace("aws" if name == EVERY_HOUR else name))
+    rounds = 1 if name == EVERY_HOUR else 40
     return SessionTable.of(
         [run for seed in range(rounds) for run in pool.follow_all(every_seconds=HOUR, seed=seed)]
     )
@@ -87,6 +92,12 @@ def test_the_times_of_one_pool_go_backwards_and_either_repair_is_told_of() -> No
 
 
 CASES = list(product(FILES, (5.0, 60.0, 300.0), (1.0, 0.25)))
+LONG = [case for case in CASES if case[0] == "aws"]
+ALL_CASES = [
+    # Saves of 5 s on the long trace take most of the time; those from every hour include them.
+    *(case for case in CASES if case not in LONG or case[1] > 5.0),
+    *(pytest.param(EVERY_HOUR, *rest, marks=pytest.mark.soak) for _, *rest in LONG),
+]
 
 
 @cache
@@ -108,7 +119,7 @@ def our_goodput(name: str, save: float, share: float, policy: IntervalPolicy) ->
     ).goodput
 
 
-@pytest.mark.parametrize(("name", "save", "share"), CASES)
+@pytest.mark.parametrize(("name", "save", "share"), ALL_CASES)
 def test_with_a_learned_prior_ours_reaches_98_percent_of_the_best_fixed_interval(
     name: str, save: float, share: float
 ) -> None:
@@ -126,7 +137,7 @@ def test_with_a_learned_prior_ours_reaches_98_percent_of_the_best_fixed_interval
     assert ours >= 0.98 * best_goodput(name, save, share)
 
 
-@pytest.mark.parametrize(("name", "save", "share"), CASES)
+@pytest.mark.parametrize(("name", "save", "share"), ALL_CASES)
 def test_without_any_knowledge_of_the_pool_it_is_not_far_behind(
     name: str, save: float, share: float
 ) -> None:
@@ -138,14 +149,11 @@ def test_without_any_knowledge_of_the_pool_it_is_not_far_behind(
     assert ours >= least * best_goodput(name, save, share)
 
 
+@pytest.mark.soak
 def test_given_the_same_wrong_mean_ours_beats_youngs_nearly_always() -> None:
     ratios = []
     for (name, save, share), factor in product(CASES, (5.0, 0.2)):
-        every = 8 if name == "aws" else 1
-        runs = SessionTable(
-            seconds=sessions(name).seconds[::every], is_lost=sessions(name).is_lost[::every]
-        )
-        unannounced = lossy(name, share)[::every]
+        runs, unannounced = sessions(name), lossy(name, share)
         mean = float(runs.machine_seconds.sum()) / int(runs.is_lost.sum()) * factor
         policy = IntervalPolicy(
             prior_mean_seconds=mean, prior_unannounced_share=share, ceiling_seconds=1e9

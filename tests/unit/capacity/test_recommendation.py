@@ -114,12 +114,13 @@ def test_spot_that_is_as_sure_as_a_hybrid_is_not_called_less_sure() -> None:
 
 
 def test_an_estimate_is_mentioned_with_its_chance() -> None:
-    made = planned(deadline="41h", **QUICK)
+    made, late = planned(deadline="60h", **QUICK), planned(deadline="41h", **QUICK)
 
-    flex = option(made, Tier.FLEX_START)
-    assert f"on time in {flex.chance:.1%} of simulated runs" in sentence(
-        made, "Flex-start might be"
-    )
+    for plan_, words in ((made, "Flex-start might be"), (late, "Flex-start would be")):
+        chance = option(plan_, Tier.FLEX_START).chance
+        assert f"on time in {chance:.1%} of simulated runs" in sentence(plan_, words)
+    # Its price would not change that it is often late.
+    assert sentence(late, "Flex-start would be").endswith("but less reliable.")
 
 
 def test_costs_below_a_cent_are_not_compared() -> None:

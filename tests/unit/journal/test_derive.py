@@ -1,6 +1,7 @@
 """What a journal tells about a run: interruptions, lost steps, goodput, overhead."""
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -383,3 +384,39 @@ def test_an_attempt_whose_start_is_garbled_loses_no_more_than_is_known() -> None
     ]
 
     assert summarize(attempts).steps_lost == 10
+
+
+def test_the_imports_of_a_process_are_a_part_of_its_attempt() -> None:
+    def began(seconds: float, attempt: int) -> AttemptStarted:
+        return replace(started(seconds, attempt), process_seconds=20.0)
+
+    first = AttemptRecord(attempt=1, events=(began(20, 1), progress(30, 10), progress(90, 70)))
+    second = AttemptRecord(
+        attempt=2,
+        events=(
+            began(150, 2),
+            resumed(152, 70),
+            progress(162, 80),
+            RunFinished(at=at(172), step=90),
+        ),
+    )
+
+    summary = summarize([first, second])
+
+    assert summary.total_seconds == 172
+    assert [attempt.seconds for attempt in summary.attempts] == [90, 42]
+    # The second process started at 130, after the first one was gone.
+    assert summary.attempts[1].waited_seconds == 40
+    # Steps take a second, however long the imports took.
+    assert summary.step_seconds == 1
+    assert [attempt.starting_seconds for attempt in summary.attempts] == [20, 22]
+
+
+def test_a_process_older_than_time_is_no_error() -> None:
+    event = AttemptStarted(
+        at=datetime.min.replace(tzinfo=UTC), attempt=1, host="node", pid=1, process_seconds=9.0
+    )
+
+    summary = summarize([AttemptRecord(attempt=1, events=(event,))])
+
+    assert summary.attempts[0].started == event.at

@@ -25,6 +25,8 @@ MEAN_HOURS = {"nvidia-tesla-a100": 10.1, "nvidia-tesla-v100": 3.4}
 
 OTHER_MEAN_HOURS = 3.0
 STALL_BYTES_PER_SECOND = 1e9
+"""Of one accelerator: the ranks of a node copy their parts at the same time."""
+
 WAIT_SECONDS = {Tier.SPOT: 300.0, Tier.ON_DEMAND: 120.0, Tier.FLEX_START: 7200.0}
 SIZE_BYTES = 10 * 1024**3
 PIECE_SECONDS = 1800.0
@@ -210,6 +212,11 @@ class _InputCollector:
         if workload.kind is WorkloadKind.SERVING:
             return SERVING_HOURS * HOUR_SECONDS
         seconds = workload.work_seconds
+        if seconds is None and workload.endless:
+            raise PlanError(
+                f"The workload {workload.name!r} is endless, so it has no total cost to compare.",
+                hint="Plan a period of it: --set endless=false --set work.hours=720.",
+            )
         if seconds is None:
             raise PlanError(
                 f"The workload {workload.name!r} does not specify how long its work takes.",
@@ -278,10 +285,17 @@ class _InputCollector:
         return seconds
 
     def _save_seconds(self, size: int) -> float:
-        return self._measured("time until a save is durable", "save", size / self._save_speed)
+        stall = self._workload.measured.stall
+        stall_seconds = self._copy_seconds(size) if stall is None else stall.total_seconds()
+        assumed = stall_seconds + size / self._save_speed
+        return self._measured("time until a save is durable", "save", assumed)
 
     def _stall_seconds(self, size: int) -> float:
-        return self._measured("time a save blocks the loop", "stall", size / STALL_BYTES_PER_SECOND)
+        return self._measured("time a save blocks the loop", "stall", self._copy_seconds(size))
+
+    def _copy_seconds(self, size: int) -> float:
+        accelerator = self._workload.accelerator
+        return size / (STALL_BYTES_PER_SECOND * (accelerator.count if accelerator else 1))
 
     def _restart_seconds(self, size: int) -> float:
         assumed = START_SECONDS + size / self._save_speed

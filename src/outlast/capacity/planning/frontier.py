@@ -1,13 +1,14 @@
 """Cost against time: which tiers are worth considering, and what each saved unit costs in time.
 
-Pure. A tier is on the frontier if no other one is both faster and cheaper. Finish times are
-medians, costs are expected values.
+Pure. A tier is on the frontier if no other one is both faster and cheaper. One that is faster only
+by a moment is beaten too. Finish times are medians, costs are expected values.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
+from typing import NamedTuple
 
 from outlast._base.durations import format_duration
 from outlast.capacity.planning.options import TierOption
@@ -18,6 +19,7 @@ VALUE_OF_TIME = Decimal(10)
 
 # Shorter delays are within the accuracy of the assumptions.
 _DELAY_MIN = timedelta(minutes=5)
+_DELAY_SHARE_MIN = 0.005
 _CENT = Decimal("0.01")
 
 
@@ -48,34 +50,51 @@ class ValueOfTime:
         return self.per_hour * _hours(span)
 
 
+class _Timed(NamedTuple):
+    finish: timedelta
+    cost: Decimal
+    tier: Tier
+    is_estimate: bool
+
+
 def cost_time_frontier(options: Sequence[TierOption]) -> tuple[FrontierPoint, ...]:
     """The tiers that no other tier beats in both cost and time, fastest first."""
     timed = [
-        (option.finish.p50, option.cost.expected, option.tier, option.is_estimate)
+        _Timed(option.finish.p50, option.cost.expected, option.tier, option.is_estimate)
         for option in options
         if option.is_possible and option.cost is not None and option.finish is not None
     ]
     points: list[FrontierPoint] = []
-    for finish, cost, tier, is_estimate in sorted(timed):
-        if not points:
-            points.append(
-                FrontierPoint(tier=tier, cost=cost, finish=finish, is_estimate=is_estimate)
-            )
-        elif cost < points[-1].cost:
+    for finish, cost, tier, is_estimate in _unbeaten(sorted(timed)):
+        saved, delay = None, None
+        if points:
             saved, delay = points[-1].cost - cost, finish - points[-1].finish
-            rate = _rate(saved, delay)
-            points.append(
-                FrontierPoint(
-                    tier=tier,
-                    cost=cost,
-                    finish=finish,
-                    saved=saved,
-                    delay=delay,
-                    saved_per_hour=rate,
-                    is_estimate=is_estimate,
-                )
+        points.append(
+            FrontierPoint(
+                tier=tier,
+                cost=cost,
+                finish=finish,
+                saved=saved,
+                delay=delay,
+                saved_per_hour=None if saved is None or delay is None else _rate(saved, delay),
+                is_estimate=is_estimate,
             )
+        )
     return tuple(points)
+
+
+def _unbeaten(timed: Sequence[_Timed]) -> list[_Timed]:
+    """Those that no cheaper one beats, of a list that starts with the fastest."""
+    kept: list[_Timed] = []
+    for one in timed:
+        if kept and one.cost >= kept[-1].cost:
+            continue
+        while kept and one.finish - kept[-1].finish < min(
+            _DELAY_MIN, one.finish * _DELAY_SHARE_MIN
+        ):
+            kept.pop()
+        kept.append(one)
+    return kept
 
 
 def best_for(options: Sequence[TierOption], value: ValueOfTime) -> TierOption | None:

@@ -146,7 +146,7 @@ def plan(
         runs=runs,
         seed=seed,
         value_of_time=value,
-        price_request=price_request(chosen, options, value) if workload.tier is Tier.AUTO else None,
+        price_request=price_request(workload, options, value),
     )
 
 
@@ -169,6 +169,8 @@ def _deadline(workload: WorkloadSpec, assumptions: Assumptions, now: datetime) -
     least_seconds = uninterrupted_seconds(assumptions, Tier.ON_DEMAND)
     if left_seconds >= least_seconds:
         return left
+    if left < timedelta(0):
+        raise PlanError(f"The deadline {_when(left)}.", hint="Set a deadline in the future.")
     if left_seconds < assumptions.work_seconds:
         needed_seconds, words = assumptions.work_seconds, "the work alone"
     else:
@@ -260,11 +262,17 @@ def _check_region(location: str, table: PriceTable) -> None:
 def _why_not(workload: WorkloadSpec, assumptions: Assumptions, terms: TierTerms) -> str | None:
     """Why a tier is not possible, regardless of its cost; None if it is."""
     if terms.primary is Tier.ON_DEMAND:
-        return None
+        return _over_quota(workload, "on-demand", "", workload.cluster.quota.on_demand)
     if workload.kind is WorkloadKind.SERVING:
         return "Requests cannot wait for a node."
-    if workload.cluster.quota.preemptible == 0 and workload.accelerators_total:
-        return "The preemptible quota, which Spot and flex-start use, is 0."
+    over = _over_quota(
+        workload,
+        "preemptible",
+        ", which Spot and flex-start use,",
+        workload.cluster.quota.preemptible,
+    )
+    if over is not None:
+        return over
     if terms.primary is Tier.SPOT:
         if not workload.resumable:
             return "It cannot resume, so every eviction would restart it from the beginning."
@@ -276,6 +284,17 @@ def _why_not(workload: WorkloadSpec, assumptions: Assumptions, terms: TierTerms)
         lease = format_duration(terms.lease_seconds)
         return f"It cannot resume and runs longer than a flex-start node lives, {lease}."
     return None
+
+
+def _over_quota(workload: WorkloadSpec, name: str, use: str, quota: int | None) -> str | None:
+    """Why a quota is too small even for one Pod, or for all nodes of a training run at once."""
+    per_node = workload.accelerator.count if workload.accelerator else 0
+    is_training = workload.kind is WorkloadKind.TRAINING
+    needed = workload.accelerators_total if is_training else per_node
+    if quota is None or quota >= needed:
+        return None
+    needs = "" if quota == 0 else f", but {needed} accelerators are needed at once"
+    return f"The {name} quota{use} is {quota}{needs}."
 
 
 def _not_sold(workload: WorkloadSpec, tier: Tier) -> str:

@@ -84,8 +84,9 @@ def _about_quota(workload: WorkloadSpec, chosen: TierOption) -> Iterator[str]:
             continue
         chunk = allowed // per_node * per_node
         advice = f", or run it in groups of at most {chunk}" if chunk else ""
+        things = "accelerator" if wanted == 1 else "accelerators"
         yield (
-            f"It requests {wanted} accelerators at once, but the {name} quota is {allowed}. "
+            f"It requests {wanted} {things} at once, but the {name} quota is {allowed}. "
             f"Request more quota{advice}."
         )
 

@@ -7,6 +7,7 @@ the value of time is given, the tier with the lowest cost plus value of the time
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -45,40 +46,58 @@ def recommend(
     by_tier = {option.tier: option for option in options}
     rule = choose_tier_by_rule(workload)
     reasons = [rule.reason]
-    chosen = by_tier[rule.tier]
-    better: TierOption | None = None
-    why = ""
-    if workload.tier is Tier.AUTO:
-        better, why = _overturn(chosen, options)
-        better, why = _by_time(workload, better or chosen, options, value) or (better, why)
-    if better is not None:
-        reasons.append(f"However, {better.tier} is recommended instead of {chosen.tier}. {why}")
-        chosen = better
+    chosen, why = _choose(workload, options, value)
+    if chosen.tier is not rule.tier:
+        reasons.append(f"However, {chosen.tier} is recommended instead of {rule.tier}. {why}")
     elif chosen.why_not is not None:
-        reasons.append(f"However, this tier is not possible. {chosen.why_not}")
+        what = "this tier is not" if any(option.is_possible for option in options) else "no tier is"
+        reasons.append(f"However, {what} possible. {chosen.why_not}")
     reasons += _numbers(workload, assumptions, chosen, by_tier, deadline)
     reasons += about_deadline(chosen, options)
-    reasons += _mentions(chosen, options)
+    reasons += _mentions(workload, chosen, options, value)
     return chosen.tier, reasons
 
 
 def price_request(
-    chosen: TierOption, options: Sequence[TierOption], value: ValueOfTime = _DEFAULT_VALUE
+    workload: WorkloadSpec, options: Sequence[TierOption], value: ValueOfTime = _DEFAULT_VALUE
 ) -> str | None:
-    """What to ask for if the recommendation depends on an estimated price; None if it does not."""
+    """What to ask for if an estimated price matters; None if it does not.
 
-    def total(option: TierOption) -> Decimal:
-        is_timed = value.is_given and option.finish is not None
-        hours = value.of(option.finish.p50) if is_timed and option.finish else Decimal(0)
-        return _amount_at_least(option) + hours
-
-    rivals = [option for option in options if option.is_possible and option.is_estimate]
-    if not chosen.is_estimate and not any(total(rival) < total(chosen) for rival in rivals):
+    It matters if the recommended tier has it, or if a real price within the doubt about the
+    estimate would change the recommendation.
+    """
+    chosen, _ = _choose(workload, options, value)
+    tiers = {chosen.tier}
+    for factor in (1 / PRICE_DOUBT, PRICE_DOUBT):
+        tiers.add(_choose(workload, [_as_if_real(one, factor) for one in options], value)[0].tier)
+    depends = ", and the recommendation depends on it" if len(tiers) > 1 else ""
+    if not depends and (workload.tier is not Tier.AUTO or not chosen.is_estimate):
         return None
-    return (
-        "The flex-start price is an estimate, and the recommendation depends on it. Supply the "
-        "actual price with --prices."
+    return f"The flex-start price is an estimate{depends}. {_SUPPLY_PRICE}"
+
+
+def _as_if_real(option: TierOption, factor: Decimal) -> TierOption:
+    """The option as if its real price were this multiple of the estimate."""
+    if not option.is_estimate or option.cost is None:
+        return option
+    price, fallback = (
+        replace(one, amount=one.amount * factor, is_estimate=False) if one else None
+        for one in (option.price, option.fallback_price)
     )
+    cost = replace(option.cost, expected=option.cost.expected * factor)
+    return replace(option, price=price, fallback_price=fallback, cost=cost)
+
+
+def _choose(
+    workload: WorkloadSpec, options: Sequence[TierOption], value: ValueOfTime
+) -> tuple[TierOption, str]:
+    """The recommended option, and why it is not the rule's if it is another one."""
+    rule = choose_tier_by_rule(workload)
+    chosen = next(option for option in options if option.tier is rule.tier)
+    if workload.tier is not Tier.AUTO:
+        return chosen, ""
+    better, why = _overturn(chosen, options)
+    return _by_time(workload, better or chosen, options, value) or (better or chosen, why)
 
 
 def _by_time(
@@ -94,30 +113,37 @@ def _by_time(
         if option.is_possible and (option is chosen or _keeps_chance(option, chosen))
     ]
     if not value.is_given:
-        seconds = workload.work_seconds or math.inf
         possible = [option for option in possible if option.tier in (Tier.ON_DEMAND, chosen.tier)]
         on_demand = next((o for o in possible if o.tier is Tier.ON_DEMAND), chosen)
-        is_queue = chosen.tier is Tier.FLEX_START
-        if not is_queue or delay_of(chosen, on_demand).total_seconds() <= seconds:
+        if not _is_queue_for_short_work(workload, chosen, on_demand):
             return None
     best = best_for(possible, value)
     if best is None or best is chosen or not (best.cost and chosen.cost):
         return None
     delay = delay_of(chosen, best).total_seconds()
+    if delay >= 0 and chosen.cost.expected >= best.cost.expected:
+        earlier = f", and finishes {format_duration(delay)} earlier" if delay else ""
+        return best, f"{_compared(best, chosen)}{earlier}."
     origin = "at" if value.is_given else "at an assumed value of"
     worth = f"{origin} {value.per_hour:,} {best.cost.currency} per hour"
     if delay > 0:
         saved = best.cost.expected - chosen.cost.expected
-        saves = f"saves {saved:,} {best.cost.currency}" if saved > 0 else "saves nothing"
         return best, (
-            f"{_name(chosen)} {saves} but finishes {format_duration(delay)} later, which is not "
-            f"worth it {worth}."
+            f"{_name(chosen)} saves {saved:,} {best.cost.currency} but finishes "
+            f"{format_duration(delay)} later, which is not worth it {worth}."
         )
     saved = chosen.cost.expected - best.cost.expected
     return best, (
         f"{_name(best)} saves {saved:,} {best.cost.currency} and finishes "
         f"{format_duration(-delay)} later, which is worth it {worth}."
     )
+
+
+def _is_queue_for_short_work(workload: WorkloadSpec, option: TierOption, other: TierOption) -> bool:
+    """Whether the option delays the work by longer than the work takes."""
+    seconds = workload.work_seconds or math.inf
+    is_queue = option.tier is Tier.FLEX_START
+    return is_queue and delay_of(option, other).total_seconds() > seconds
 
 
 def _overturn(chosen: TierOption, options: Sequence[TierOption]) -> tuple[TierOption | None, str]:
@@ -145,12 +171,16 @@ def _overturn(chosen: TierOption, options: Sequence[TierOption]) -> tuple[TierOp
     ]
     if cheaper:
         cheapest = min(cheaper, key=_amount_at_most)
-        about = "about " if cheapest.is_estimate or chosen.is_estimate else ""
-        return cheapest, (
-            f"{_name(cheapest)} is expected to cost {about}{_money(cheapest)}, compared with "
-            f"{_money(chosen)} for {chosen.tier}."
-        )
+        return cheapest, f"{_compared(cheapest, chosen)}."
     return None, ""
+
+
+def _compared(cheaper: TierOption, chosen: TierOption) -> str:
+    about, about_chosen = ("about " if one.is_estimate else "" for one in (cheaper, chosen))
+    return (
+        f"{_name(cheaper)} is expected to cost {about}{_money(cheaper)}, compared with "
+        f"{about_chosen}{_money(chosen)} for {chosen.tier}"
+    )
 
 
 def _preferred(options: Sequence[TierOption]) -> TierOption:
@@ -223,8 +253,11 @@ def _overhead(
         return
     if chosen.interruptions is not None and chosen.interruptions >= 0.05:
         whose = f" for each of the {assumptions.replicas:,} Pods" if is_many else ""
+        number = f"{chosen.interruptions:.1f}".removesuffix(".0")
+        what = "node expiration" if chosen.primary is Tier.FLEX_START else "interruption"
+        expected = f"{what} is" if number == "1" else f"{what}s are"
         yield (
-            f"About {chosen.interruptions:.1f} interruptions are expected{whose}. On average, "
+            f"About {number} {expected} expected{whose}. On average, "
             f"{waste.redone_hours:.1f} h of work is redone, restarts take "
             f"{waste.restart_hours:.1f} h and waiting takes {waste.wait_hours:.1f} h."
         )
@@ -237,14 +270,23 @@ def _overhead(
         )
 
 
-def _mentions(chosen: TierOption, options: Sequence[TierOption]) -> Iterator[str]:
+def _mentions(
+    workload: WorkloadSpec, chosen: TierOption, options: Sequence[TierOption], value: ValueOfTime
+) -> Iterator[str]:
     """Cheaper options that were not chosen, and why."""
+    is_by_time = workload.tier is Tier.AUTO and value.is_given
     for option in options:
         if option is chosen or not option.is_possible or not _is_cheaper(option, chosen):
             continue
         met = "" if option.chance is None else f", on time in {option.chance:.1%} of simulated runs"
-        cheaper = f"{_name(option)} would be cheaper ({_money(option)}{met})"
-        if option.is_estimate:
+        about = "about " if option.is_estimate else ""
+        cheaper = f"{_name(option)} would be cheaper ({about}{_money(option)}{met})"
+        later = delay_of(option, chosen).total_seconds()
+        if not _keeps_chance(option, chosen):
+            yield f"{cheaper}, but less reliable."
+        elif later > 0 and (is_by_time or _is_queue_for_short_work(workload, option, chosen)):
+            yield f"{cheaper}, but would finish {format_duration(later)} later."
+        elif option.is_estimate:
             yield (
                 f"{_name(option)} might be cheaper (about {_money(option)}{met}), but its price is "
                 f"an estimate. {_SUPPLY_PRICE}"

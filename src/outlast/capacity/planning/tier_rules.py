@@ -33,9 +33,10 @@ def choose_tier_by_rule(workload: "WorkloadSpec") -> TierChoice:
     if not workload.interruptible:
         return _uninterruptible(workload)
     if workload.kind in (WorkloadKind.SWEEP, WorkloadKind.CI, WorkloadKind.BATCH_INFERENCE):
+        kind = "CI" if workload.kind is WorkloadKind.CI else workload.kind
         return TierChoice(
             tier=Tier.SPOT,
-            reason=f"In a {workload.kind} workload, an eviction loses only a small piece of work.",
+            reason=f"In a {kind} workload, an eviction loses only the piece of work in progress.",
         )
     if workload.deadline is not None:
         return TierChoice(
@@ -47,26 +48,34 @@ def choose_tier_by_rule(workload: "WorkloadSpec") -> TierChoice:
 
 
 def _unresumable(workload: "WorkloadSpec") -> TierChoice:
-    seconds = workload.work_seconds
+    seconds, cannot_resume = workload.work_seconds, _cannot_resume(workload)
     if not workload.has_flex_start:
         return TierChoice(
-            tier=Tier.ON_DEMAND, reason="It cannot resume, so it must not be evicted."
+            tier=Tier.ON_DEMAND, reason=f"{cannot_resume}, so it must not be evicted."
         )
     if seconds is None:
         return TierChoice(
             tier=Tier.ON_DEMAND,
-            reason="It cannot resume, and may run longer than a flex-start node lives.",
+            reason=f"{cannot_resume}, and may run longer than a flex-start node lives.",
         )
     if workload.start_seconds + seconds > workload.max_run.total_seconds():
         return TierChoice(
             tier=Tier.ON_DEMAND,
-            reason="It cannot resume, and runs longer than a flex-start node lives.",
+            reason=f"{cannot_resume}, and runs longer than a flex-start node lives.",
         )
     return TierChoice(
         tier=Tier.FLEX_START,
-        reason="It cannot resume, so it must not be evicted, and it fits within the lifetime of "
+        reason=f"{cannot_resume}, so it must not be evicted, and it fits within the lifetime of "
         "one flex-start node.",
     )
+
+
+def _cannot_resume(workload: "WorkloadSpec") -> str:
+    """The start of a sentence, with what it would need unless the workload file denies it."""
+    if "resumable" in workload.model_fields_set:
+        return "It cannot resume"
+    is_training = workload.kind is WorkloadKind.TRAINING
+    return f"Without a {'checkpoint' if is_training else 'queue or a checkpoint'}, it cannot resume"
 
 
 def _uninterruptible(workload: "WorkloadSpec") -> TierChoice:

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from outlast.capacity.errors import InputFileError
-from outlast.capacity.google_cloud import offers_flex_start, region_of
+from outlast.capacity.google_cloud import REGIONS, offers_flex_start, region_of
 from outlast.capacity.vocabulary import Tier
 
 COLUMNS = (
@@ -130,21 +130,16 @@ class PriceTable:
         self, machine: str, attached: tuple[str, int], location: str, tier: Tier
     ) -> Price:
         kind, count = attached
-        own = (machine, location, tier.value) in self._found or (
-            (machine, region_of(location), tier.value) in self._found
-        )
-        bought = tier if tier is not Tier.FLEX_START or own else Tier.ON_DEMAND
-        base, extra = (self.find(one, location, bought) for one in (machine, kind))
+        base, extra = (self.find(one, location, tier) for one in (machine, kind))
         if base.currency != extra.currency:
             raise PriceError(f"The prices of {machine!r} and {kind!r} are in different currencies.")
-        both = replace(
+        return replace(
             base,
             accelerator=kind,
             count=count,
             amount=base.amount + count * extra.amount,
             date=min(base.date, extra.date),
         )
-        return both if bought is tier else self._estimate(both)
 
     def _estimate(self, basis: Price) -> Price:
         word = "list price" if basis.tier == LIST else "on-demand price"
@@ -165,15 +160,18 @@ class PriceTable:
         places = sorted({place for name, place, _ in self._found if name == machine})
         if not places:
             near = get_close_matches(machine, self.machines, n=3, cutoff=0.6)
-            hint = f"Did you mean {_listed(near)}?" if near else "See `outlast prices`."
+            hint = f"Did you mean {_listed(near)}? " if near else "See `outlast prices`. "
+            hint += "If it is newer than the price table, supply its prices with --prices FILE."
             return PriceUnknown(f"No price found for the machine type {machine!r}.", hint=hint)
         region = region_of(location)
         if region not in places and location not in places:
-            near = get_close_matches(region, places, n=3, cutoff=0.5)
-            known = f"Prices are available in {', '.join(places[:8])}" + (
+            hint = f"Prices are available in {', '.join(places[:8])}" + (
                 "." if places[:8] == places else ", ..."
             )
-            hint = f"Did you mean {_listed(near)}?" if near else known
+            # The name of a region that exists is no typo, however similar another one is.
+            if region not in REGIONS and region not in self.locations:
+                near = get_close_matches(region, places, n=3, cutoff=0.5)
+                hint = f"Did you mean {_listed(near)}?" if near else hint
             return PriceUnknown(f"No price found for {machine!r} in {location!r}.", hint=hint)
         return PriceUnknown(
             f"{machine!r} has no {tier.value} price in {location!r}.",
@@ -300,7 +298,9 @@ def text_of(path: Path) -> str:
             content = file.read(_FILE_BYTES_MAX + 1)
         if len(content) > _FILE_BYTES_MAX:
             raise PriceError(
-                f"{path} is larger than 32 MiB, the limit for price tables.", file=str(path)
+                f"{path} is larger than 32 MiB, the limit for price tables.",
+                hint="Of a pricing export, keep one day and the rows of Compute Engine.",
+                file=str(path),
             )
         return content.decode("utf-8-sig")
     except OSError as error:

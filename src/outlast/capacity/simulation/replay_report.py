@@ -285,7 +285,7 @@ def trace_summary(report: TraceReport) -> str:
         lost = f"{trace.losses} losses (mean time between losses of a machine: {mean})"
     return (
         f"{trace.name}: {format_duration(trace.seconds)}, {len(trace.lives)} machine{plural}, "
-        f"{lost}; {report.runs} replayed runs."
+        f"{lost}; {report.runs} replayed {'run' if report.runs == 1 else 'runs'}."
     )
 
 

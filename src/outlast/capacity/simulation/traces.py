@@ -130,7 +130,10 @@ def read_trace(
         ) from error
     if len(content) > _FILE_BYTES_MAX:
         raise TraceError(f"The trace {str(path)!r} is larger than 64 MiB.", file=str(path))
-    text = content.decode("utf-8-sig", errors="replace")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise TraceError(f"The trace {str(path)!r} is not UTF-8 text.", file=str(path)) from None
     return parse_trace(text, name=path.name, polarity=polarity, repair=repair, seed=seed)
 
 
