@@ -96,6 +96,7 @@ class Model(L.LightningModule):  # type: ignore[misc]
         self.net = build_net()
         self.mean = METRICS.MeanMetric()
         self.samples = 0
+        self.lr = 1e-2
         self.factor = 0.0
         # As many programs do; nobody declares them to Lightning.
         self.outputs: list[Any] = []
@@ -149,7 +150,7 @@ class Model(L.LightningModule):  # type: ignore[misc]
         self.log("val", self.loss(batch), batch_size=BATCH)
 
     def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.Adam(self.parameters(), lr=1e-2)
+        optimizer = torch.optim.Adam(self.parameters(), lr=self.lr)
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)]
 
 
@@ -242,7 +243,8 @@ def fit(kind: str, folder: str) -> tuple[Any, Any]:
     """Train; returns the trainer and the model."""
     settings: dict[str, Any] = {"max_epochs": 3, "num_sanity_val_steps": 0}
     callbacks: list[Any] = [Average()] if kind in ("shuffled", "again") else []
-    model, loader, validation = Model(), shuffled(), None
+    model = TwoOptimizers() if kind == "optimizers" else Model()
+    loader, validation = shuffled(), None
     match kind:
         case "validation":
             validation = shuffled()
@@ -261,8 +263,6 @@ def fit(kind: str, folder: str) -> tuple[Any, Any]:
                 Noisy(random.random), BATCH, num_workers=1, persistent_workers=True
             )
             settings |= {"max_epochs": 1, "num_sanity_val_steps": 1}
-        case "optimizers":
-            model = TwoOptimizers()
         case "loaders":
             short = DataLoader(TensorDataset(*samples()[:40]), BATCH, shuffle=True)
             loader = {"long": loader, "short": short}
@@ -271,6 +271,9 @@ def fit(kind: str, folder: str) -> tuple[Any, Any]:
             loader = DataLoader(Stream(), BATCH)
         case "swa":
             callbacks += [CALLBACKS.StochasticWeightAveraging(1e-3, swa_epoch_start=1)]
+        case "finder":
+            # It trains on 14 batches before the first one of the training itself.
+            callbacks += [CALLBACKS.LearningRateFinder(num_training_steps=14)]
         case "ddp":
             settings |= {"strategy": "ddp", "devices": 2}
     trainer = L.Trainer(

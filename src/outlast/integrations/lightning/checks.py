@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from outlast._base.logs import get_logger
 from outlast.errors import OutlastError
+from outlast.integrations.schedulers import inner, schedulers_of
+
+log = get_logger(__name__)
 
 _STRATEGIES = frozenset({"SingleDeviceStrategy", "DDPStrategy"})
 
@@ -58,6 +62,28 @@ def check_scaler(fabric: Any, state: Mapping[str, Any]) -> None:
             "scale.",
             hint='Add it to the state: {"precision": fabric.strategy.precision, ...}.',
         )
+
+
+def warn_of_schedulers(state: Mapping[str, Any]) -> None:
+    """Warn of learning-rate schedulers with which Fabric trains, and which the state lacks."""
+    parts = _parts(state)
+    optimizers = [inner(one) for one in parts if hasattr(one, "param_groups")]
+    found = schedulers_of(optimizers, known=parts)
+    if found:
+        names = sorted({type(one).__qualname__ for one in found})
+        log.warning(
+            "The state does not contain the learning-rate scheduler of an optimizer (%s). If the "
+            "program steps it, a resumed run continues with another learning rate. Add it to the "
+            'state: {"scheduler": scheduler, ...}.',
+            ", ".join(names),
+        )
+
+
+def _parts(part: Any) -> list[Any]:
+    """What a state contains, without its containers."""
+    if isinstance(part, Mapping):
+        part = list(part.values())
+    return [one for inside in part for one in _parts(inside)] if type(part) is list else [part]
 
 
 def check_module(trainer: Any) -> None:

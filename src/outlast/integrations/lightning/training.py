@@ -33,6 +33,7 @@ class DurableTraining:
         self._options = options
         self._package = package
         self._trainer: Any = None
+        self._ckpt_path: str | os.PathLike[str] | None = None
         self._run: DrivenRun | None = None
         self._has_fitted = False
         self.is_over = False
@@ -51,10 +52,13 @@ class DurableTraining:
             log.info("With fast_dev_run, nothing is saved and nothing is resumed.")
             return
         check_single(trainer)
-        self._has_fitted = True
         check_trainer(trainer)
         check_module(trainer)
+        # A tuner ends a fit before the run is open.
+        self._give_back()
         self._trainer = trainer
+        # A callback that finds a learning rate restores a file of its own.
+        self._ckpt_path = trainer.ckpt_path
         fit_loop = trainer.fit_loop
         combined = importlib.import_module(f"{self._package}.utilities.combined_loader")
         self._data = TrainingData(fit_loop, combined)
@@ -84,20 +88,22 @@ class DurableTraining:
             "trainer": value(self._state.get, self._state.set),
         }
         run = DrivenRun(self._url, state, **self._options)
+        self._has_fitted = True
         run.__enter__()
         self._run = run
+        self._data.keep_positions()
         run.guard.on_notice(lambda _: _let_children_exit())
         self._random = generators().get()
         if self._state.pending is None:
             # The sanity check of the validation follows, but never after a resume.
             self._state.begin()
             return
-        if trainer.ckpt_path is not None:
+        if self._ckpt_path is not None:
             log.warning(
                 "The run has a checkpoint of step %d, which is resumed. ckpt_path=%r, from which "
                 "it was started, is not used again.",
                 run.step,
-                str(trainer.ckpt_path),
+                str(self._ckpt_path),
             )
         self._state.apply_early()
         run.remember_restored()
@@ -106,7 +112,12 @@ class DurableTraining:
 
     def _fit(self) -> None:
         """In place of `fit_loop.run`."""
-        run, fit_loop = self._opened, self._trainer.fit_loop
+        fit_loop = self._trainer.fit_loop
+        if self._run is None:
+            # A callback that finds a learning rate, or a batch size, trains before `fit` does.
+            type(fit_loop).run(fit_loop)
+            return
+        run = self._run
         if self._state.has_finished:
             run.warn_finished()
             self._state.pending = None
