@@ -177,6 +177,24 @@ def test_evictions_change_neither_random_validation_data_nor_which_files_are_wri
     assert found == Trainings(server, "files", plain).plain()
 
 
+def test_a_file_that_a_killed_attempt_left_as_the_last_one_is_warned_about(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    training = Trainings(server, "files", tmp_path)
+    run = f"url={tmp_path / 'run'}"
+    # An update has two batches, and the second update writes the first file.
+    for options in (["signal_at=1"], ["signal_at=5", "signal=SIGKILL"]):
+        with training.started(run, *options) as (program,):
+            assert program.wait() in (INTERRUPTED, -KILL), program.text()
+
+    with training.started(run) as (program,):
+        assert program.wait() == 0, program.text()
+        text = program.text()
+
+    assert "last.ckpt is newer than the state that is resumed" in text
+    assert (tmp_path / "loss_step-max/last-v1.ckpt").exists()
+
+
 def test_validation_data_that_workers_draw_and_keep_are_warned_about(
     server: ForkServer, tmp_path: Path
 ) -> None:
@@ -425,6 +443,9 @@ def test_wrong_use_is_refused_before_any_work(
     used.fit_loop.epoch_loop.batch_progress.increment_ready()
     with pytest.raises(UnsupportedTraining, match="already trained on 1 batches"):
         durable(used, tmp_path / "run")
+    used.callbacks.append(durable_callback(tmp_path / "run"))
+    with pytest.raises(UnsupportedTraining, match="already trained on 1 batches"):
+        used.fit(boring.BoringModel())
     sharded = quiet_trainer(tmp_path)
     sharded.strategy.__class__ = type("FSDPStrategy", (type(sharded.strategy),), {})
     with pytest.raises(UnsupportedTraining, match="not with FSDPStrategy"):

@@ -15,7 +15,13 @@ from typing import Any
 from outlast._base.logs import get_logger
 from outlast.checkpoint.state.randomness import generators
 from outlast.checkpoint.state.values import value
-from outlast.integrations.lightning.checks import check_module, check_single, check_trainer
+from outlast.integrations.lightning.checks import (
+    check_module,
+    check_single,
+    check_trainer,
+    check_untrained,
+    warn_of_newer_files,
+)
 from outlast.integrations.lightning.loaders import TrainingData
 from outlast.integrations.lightning.trainer_state import TrainerState, clear_restarting
 from outlast.run.driven import DrivenRun
@@ -36,6 +42,8 @@ class DurableTraining:
         self._ckpt_path: str | os.PathLike[str] | None = None
         self._run: DrivenRun | None = None
         self._has_fitted = False
+        self.follows_another = False
+        """Whether a durable `fit` of the same trainer came before, whose loops are restored."""
         self.is_over = False
         """Whether `fit` has trained to its end, or found that the run had finished."""
         self._replaced: list[tuple[Any, str]] = []
@@ -52,6 +60,8 @@ class DurableTraining:
             log.info("With fast_dev_run, nothing is saved and nothing is resumed.")
             return
         check_single(trainer)
+        if not self.follows_another:
+            check_untrained(trainer)
         check_trainer(trainer)
         check_module(trainer)
         # A tuner ends a fit before the run is open.
@@ -106,6 +116,7 @@ class DurableTraining:
                 str(self._ckpt_path),
             )
         self._state.apply_early()
+        warn_of_newer_files(trainer)
         run.remember_restored()
         # Lightning's own mark of a resume: no second sanity check.
         trainer.fit_loop.epoch_loop.val_loop._restarting = True
