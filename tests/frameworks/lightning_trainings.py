@@ -95,6 +95,9 @@ class Model(L.LightningModule):  # type: ignore[misc]
         super().__init__()
         self.net = build_net()
         self.mean = METRICS.MeanMetric()
+        # It counts in an attribute, and the other one has a metric more in each epoch.
+        self.recent = METRICS.aggregation.RunningMean(window=5)
+        self.tracker = METRICS.MetricTracker(METRICS.MeanMetric(), maximize=False)
         self.samples = 0
         self.lr = 1e-2
         self.factor = 0.0
@@ -114,6 +117,7 @@ class Model(L.LightningModule):  # type: ignore[misc]
         # Set once per epoch and saved nowhere; and random numbers between the epochs.
         torch.rand(())
         self.factor = 1.0 + self.current_epoch
+        self.tracker.increment()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["samples"] = self.samples
@@ -132,7 +136,8 @@ class Model(L.LightningModule):  # type: ignore[misc]
         self.outputs.append(loss.detach())
         self.running = 0.9 * self.running + 0.1 * loss.item()
         self.center.lerp_(loss.detach(), 0.1)
-        self.mean.update(loss.detach())
+        for metric in (self.mean, self.recent, self.tracker):
+            metric.update(loss.detach())
         self.log("loss", loss, on_step=True, on_epoch=True, batch_size=BATCH)
         self.log("mean", self.mean, on_step=False, on_epoch=True)
         if index % 5 == 0:
@@ -144,6 +149,8 @@ class Model(L.LightningModule):  # type: ignore[misc]
 
     def on_train_epoch_end(self) -> None:
         self.log("outputs", torch.stack(self.outputs).mean())
+        self.log("recent", self.recent.compute())
+        self.log("lowest", float(self.tracker.best_metric()))
         self.outputs.clear()
 
     def validation_step(self, batch: Any, _: int) -> None:
