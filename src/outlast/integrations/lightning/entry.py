@@ -98,12 +98,16 @@ def _callback(package: str, training: DurableTraining) -> Any:
         if stage == "fit":
             training.begin(trainer)
 
+    def on_fit_start(self: Any, trainer: Any, pl_module: Any) -> None:
+        training.note_file(trainer)
+
     def on_exception(self: Any, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         training.fail(exception)
 
     # Lightning spends 2 µs on each hook that it can call, even if it does nothing.
     names: dict[str, Any] = dict.fromkeys(_BATCH_HOOKS)
-    names |= {"setup": setup, "on_exception": on_exception, "outlast_training": training}
+    names |= {"setup": setup, "on_fit_start": on_fit_start, "on_exception": on_exception}
+    names |= {"outlast_training": training}
     return type("DurableCallback", (base,), names)()
 
 

@@ -67,8 +67,6 @@ class DurableTraining:
         # A tuner ends a fit before the run is open.
         self._give_back()
         self._trainer = trainer
-        # A callback that finds a learning rate restores a file of its own.
-        self._ckpt_path = trainer.ckpt_path
         fit_loop = trainer.fit_loop
         combined = importlib.import_module(f"{self._package}.utilities.combined_loader")
         self._data = TrainingData(fit_loop, combined)
@@ -79,6 +77,10 @@ class DurableTraining:
         self._replace(fit_loop, "run", self._fit)
         # Also for the sanity check, whose workers may be kept.
         self._replace(fit_loop.epoch_loop.val_loop, "setup_data", self._set_up_validation())
+
+    def note_file(self, trainer: Any) -> None:
+        """Called by the `on_fit_start` hook: a callback after it may restore a file of its own."""
+        self._ckpt_path = trainer.ckpt_path
 
     def fail(self, error: BaseException) -> None:
         """Called by the `on_exception` hook: close the run, which is not finished."""
