@@ -10,13 +10,15 @@ does not use the `save_state` of accelerate, which works as before. Nothing is s
 of gradient accumulation.
 """
 
+import gc
 import os
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
-from types import TracebackType
+from types import GeneratorType, TracebackType
 from typing import Any, Self, Unpack
 
+from outlast._base.logs import get_logger
 from outlast._base.options import takes_options
 from outlast.checkpoint.errors import StateMismatch, UnsupportedState
 from outlast.checkpoint.position.read_ahead import ReadAhead
@@ -27,6 +29,9 @@ from outlast.integrations.schedulers import inner, schedulers_of
 from outlast.integrations.versions import require
 from outlast.run.run import Run, RunOptions
 
+log = get_logger(__name__)
+
+_LOOKS_MAX = 3
 _TYPES = (
     "NO MULTI_CPU MULTI_GPU MULTI_NPU MULTI_MLU MULTI_SDAA MULTI_MUSA MULTI_XPU MULTI_HPU"
 ).split()
@@ -78,6 +83,7 @@ class AcceleratedRun(Run):
         ]
         # What decides the order of those that the run goes through, by their numbers.
         self._trained: dict[int, frozenset[int]] = {}
+        self._looks_left = _LOOKS_MAX
         self._attributes = ChangedAttributes(
             lambda: _modules_of(accelerator),
             known=lambda: [accelerator, *self._saved_things],
@@ -129,11 +135,29 @@ class AcceleratedRun(Run):
 
     def _read_evaluation(self) -> list[dict[str, Any] | None]:
         """What the prepared loaders keep that the program goes through by itself."""
+        self._warn_of_other_passes()
         left_out = frozenset[int]().union(*self._trained.values())
         return [
             None if number in self._trained else one.state(left_out=left_out)
             for number, one in enumerate(self._evaluation)
         ]
+
+    def _warn_of_other_passes(self) -> None:
+        """Warn of a loader, other than the run's, that the program is in the middle of."""
+        # accelerate also lists loaders whose loop has ended with `break`.
+        begun = self._accelerator.gradient_state.dataloader_references
+        others = [one for one in begun if one is not None and id(one) not in self._read_aheads]
+        if not others or not self._looks_left:
+            return
+        self._looks_left -= 1
+        if any(map(_is_in_progress, others)):
+            self._looks_left = 0
+            log.warning(
+                "A prepared loader is in the middle of a pass that the program makes by itself. "
+                "Its position is not saved, so after a resume it begins again, and the result "
+                "differs from that of an uninterrupted run. Combine the data sets in one loader, "
+                "and go through it with run.batches."
+            )
 
     def _write_evaluation(self, saved: list[dict[str, Any] | None]) -> None:
         for number, (one, found) in enumerate(zip(self._evaluation, saved, strict=True)):
@@ -316,6 +340,16 @@ def _refuse_loader(loader: Any, *, is_known: bool) -> None:
             "be saved.",
             hint="Prepare the loader before durable().",
         )
+
+
+def _is_in_progress(loader: Any) -> bool:
+    """Whether an iterator of a prepared loader is between its first and its last batch."""
+    return any(
+        type(one) is GeneratorType
+        and one.gi_code is type(loader).__iter__.__code__
+        and one.gi_frame is not None
+        for one in gc.get_referrers(loader)
+    )
 
 
 def _read_ahead(loader: Any) -> ReadAhead:
