@@ -1,9 +1,12 @@
 """Uses of `durable` that are refused: `accelerate_refusals.py FOLDER`, a program for tests.
 
+One is only warned about.
+
 Prints one line of JSON for each use: its name, the error's class and its text.
 """
 
 import json
+import logging
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -127,6 +130,28 @@ def unknown_option(folder: Path) -> None:
     durable(prepared(), folder, every_step=3)  # type: ignore[call-arg]  # the point
 
 
+def pass_of_its_own(folder: Path) -> None:
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("outlast.integrations.accelerate").addHandler(handler)
+    accelerator = prepared(loader())
+    first, second = accelerator._dataloaders
+    # accelerate does not notice the end of this one.
+    for _ in second:
+        break
+    with durable(accelerator, folder) as run:
+        for _ in run.batches(first):
+            run.save()
+        assert not messages, messages
+    with durable(accelerator, folder / "second") as run:
+        rest = iter(second)
+        for batch in run.batches(first):
+            batch += next(rest)
+            run.save()
+    raise UserWarning(*messages)
+
+
 CASES: list[Callable[[Path], None]] = [
     deepspeed,
     fsdp,
@@ -143,6 +168,7 @@ CASES: list[Callable[[Path], None]] = [
     other_run,
     other_loaders,
     unknown_option,
+    pass_of_its_own,
 ]
 
 if __name__ == "__main__":

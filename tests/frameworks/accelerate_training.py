@@ -55,6 +55,20 @@ class Noisy(Samples):
         return found | {"x": found["x"] + self.generator.normal() / self.count}
 
 
+class Counting(torch.nn.Module):
+    """Counts its calls, and keeps an average that is not in its state_dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.register_buffer("average", torch.zeros(8), persistent=False)
+
+    def forward(self, inputs: Any) -> Any:
+        self.calls += 1
+        self.average.lerp_(inputs.detach().mean(0), 0.1)
+        return inputs * (1 + 0.01 * self.calls) - self.average
+
+
 class Stream(torch.utils.data.IterableDataset[Any]):
     def __iter__(self) -> Any:
         return map(Samples().__getitem__, range(SAMPLES))
@@ -73,7 +87,11 @@ accelerator: Any = accelerate.Accelerator(
     dataloader_config=configuration,
 )
 model: Any = torch.nn.Sequential(
-    torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 1)
+    torch.nn.Linear(4, 8),
+    torch.nn.BatchNorm1d(8),
+    torch.nn.Dropout(0.3),
+    Counting(),
+    torch.nn.Linear(8, 1),
 )
 optimizer: Any = torch.optim.AdamW(model.parameters(), lr=1e-2)
 scheduler: Any = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.9)

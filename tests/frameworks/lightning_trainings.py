@@ -95,7 +95,11 @@ class Model(L.LightningModule):  # type: ignore[misc]
         super().__init__()
         self.net = build_net()
         self.mean = METRICS.MeanMetric()
+        # It counts in an attribute, and the other one has a metric more in each epoch.
+        self.recent = METRICS.aggregation.RunningMean(window=5)
+        self.tracker = METRICS.MetricTracker(METRICS.MeanMetric(), maximize=False)
         self.samples = 0
+        self.lr = 1e-2
         self.factor = 0.0
         # As many programs do; nobody declares them to Lightning.
         self.outputs: list[Any] = []
@@ -113,6 +117,7 @@ class Model(L.LightningModule):  # type: ignore[misc]
         # Set once per epoch and saved nowhere; and random numbers between the epochs.
         torch.rand(())
         self.factor = 1.0 + self.current_epoch
+        self.tracker.increment()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["samples"] = self.samples
@@ -131,7 +136,8 @@ class Model(L.LightningModule):  # type: ignore[misc]
         self.outputs.append(loss.detach())
         self.running = 0.9 * self.running + 0.1 * loss.item()
         self.center.lerp_(loss.detach(), 0.1)
-        self.mean.update(loss.detach())
+        for metric in (self.mean, self.recent, self.tracker):
+            metric.update(loss.detach())
         self.log("loss", loss, on_step=True, on_epoch=True, batch_size=BATCH)
         self.log("mean", self.mean, on_step=False, on_epoch=True)
         if index % 5 == 0:
@@ -143,13 +149,15 @@ class Model(L.LightningModule):  # type: ignore[misc]
 
     def on_train_epoch_end(self) -> None:
         self.log("outputs", torch.stack(self.outputs).mean())
+        self.log("recent", self.recent.compute())
+        self.log("lowest", float(self.tracker.best_metric()))
         self.outputs.clear()
 
     def validation_step(self, batch: Any, _: int) -> None:
         self.log("val", self.loss(batch), batch_size=BATCH)
 
     def configure_optimizers(self) -> Any:
-        optimizer = torch.optim.Adam(self.parameters(), lr=1e-2)
+        optimizer = torch.optim.Adam(self.parameters(), lr=self.lr)
         return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)]
 
 
@@ -242,7 +250,8 @@ def fit(kind: str, folder: str) -> tuple[Any, Any]:
     """Train; returns the trainer and the model."""
     settings: dict[str, Any] = {"max_epochs": 3, "num_sanity_val_steps": 0}
     callbacks: list[Any] = [Average()] if kind in ("shuffled", "again") else []
-    model, loader, validation = Model(), shuffled(), None
+    model = TwoOptimizers() if kind == "optimizers" else Model()
+    loader, validation = shuffled(), None
     match kind:
         case "validation":
             validation = shuffled()
@@ -261,8 +270,6 @@ def fit(kind: str, folder: str) -> tuple[Any, Any]:
                 Noisy(random.random), BATCH, num_workers=1, persistent_workers=True
             )
             settings |= {"max_epochs": 1, "num_sanity_val_steps": 1}
-        case "optimizers":
-            model = TwoOptimizers()
         case "loaders":
             short = DataLoader(TensorDataset(*samples()[:40]), BATCH, shuffle=True)
             loader = {"long": loader, "short": short}
@@ -271,6 +278,9 @@ def fit(kind: str, folder: str) -> tuple[Any, Any]:
             loader = DataLoader(Stream(), BATCH)
         case "swa":
             callbacks += [CALLBACKS.StochasticWeightAveraging(1e-3, swa_epoch_start=1)]
+        case "finder":
+            # It trains on 14 batches before the first one of the training itself.
+            callbacks += [CALLBACKS.LearningRateFinder(num_training_steps=14)]
         case "ddp":
             settings |= {"strategy": "ddp", "devices": 2}
     trainer = L.Trainer(

@@ -182,6 +182,7 @@ REFUSALS = {
     "other_run": ("StateMismatch", "does not match"),
     "other_loaders": ("StateMismatch", "prepared loaders: 1 saved, 2 in this program"),
     "unknown_option": ("TypeError", "every_step"),
+    "pass_of_its_own": ("UserWarning", "in the middle of a pass that the program makes by itself"),
 }
 
 

@@ -156,6 +156,16 @@ def test_an_eviction_within_an_epoch_changes_no_bit(
     assert found == Trainings(server, kind, plain).plain()
 
 
+def test_a_learning_rate_is_found_again_in_each_attempt_and_changes_no_bit(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    plain, folder = folders(tmp_path)
+
+    found = Trainings(server, "finder", folder).after((20, TERM), (19, KILL))
+
+    assert found == Trainings(server, "finder", plain).plain()
+
+
 def test_evictions_change_neither_random_validation_data_nor_which_files_are_written(
     server: ForkServer, tmp_path: Path
 ) -> None:
@@ -165,6 +175,24 @@ def test_evictions_change_neither_random_validation_data_nor_which_files_are_wri
     found = Trainings(server, "files", folder).after((6, TERM), (10, TERM))
 
     assert found == Trainings(server, "files", plain).plain()
+
+
+def test_a_file_that_a_killed_attempt_left_as_the_last_one_is_warned_about(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    training = Trainings(server, "files", tmp_path)
+    run = f"url={tmp_path / 'run'}"
+    # An update has two batches, and the second update writes the first file.
+    for options in (["signal_at=1"], ["signal_at=5", "signal=SIGKILL"]):
+        with training.started(run, *options) as (program,):
+            assert program.wait() in (INTERRUPTED, -KILL), program.text()
+
+    with training.started(run) as (program,):
+        assert program.wait() == 0, program.text()
+        text = program.text()
+
+    assert "last.ckpt is newer than the state that is resumed" in text
+    assert (tmp_path / "loss_step-max/last-v1.ckpt").exists()
 
 
 def test_validation_data_that_workers_draw_and_keep_are_warned_about(
@@ -272,6 +300,27 @@ def test_a_loop_with_fabric_has_the_bits_of_an_undisturbed_one(
     found = Trainings(server, f"fabric{ranks}", folder, ranks=ranks).after((4, TERM), (5, TERM))
 
     assert found == Trainings(server, f"fabric{ranks}", plain, ranks=ranks).plain()
+
+
+def test_a_scheduler_that_the_state_of_fabric_lacks_is_warned_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from outlast.integrations.lightning import durable
+
+    torch = importlib.import_module("torch")
+    fabric = lightning().Fabric(accelerator="cpu", devices=1)
+    fabric.launch()
+    net = torch.nn.Linear(1, 1)
+    model, optimizer = fabric.setup(net, torch.optim.SGD(net.parameters(), lr=0.1))
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    state = {"model": model, "optimizer": optimizer}
+
+    durable(fabric, tmp_path / "complete", state | {"schedulers": [scheduler]})
+    assert not caplog.messages
+    durable(fabric, tmp_path / "incomplete", state)
+
+    (message,) = caplog.messages
+    assert "does not contain the learning-rate scheduler of an optimizer (StepLR)" in message
 
 
 def test_a_run_that_has_finished_is_not_trained_again_nor_continued_by_another_program(
@@ -394,6 +443,9 @@ def test_wrong_use_is_refused_before_any_work(
     used.fit_loop.epoch_loop.batch_progress.increment_ready()
     with pytest.raises(UnsupportedTraining, match="already trained on 1 batches"):
         durable(used, tmp_path / "run")
+    used.callbacks.append(durable_callback(tmp_path / "run"))
+    with pytest.raises(UnsupportedTraining, match="already trained on 1 batches"):
+        used.fit(boring.BoringModel())
     sharded = quiet_trainer(tmp_path)
     sharded.strategy.__class__ = type("FSDPStrategy", (type(sharded.strategy),), {})
     with pytest.raises(UnsupportedTraining, match="not with FSDPStrategy"):

@@ -15,17 +15,23 @@ import os
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
-from types import TracebackType
+from types import GeneratorType, TracebackType
 from typing import Any, Self, Unpack
 
+from outlast._base.logs import get_logger
 from outlast._base.options import takes_options
 from outlast.checkpoint.errors import StateMismatch, UnsupportedState
 from outlast.checkpoint.position.read_ahead import ReadAhead
 from outlast.checkpoint.state.values import value
+from outlast.integrations.attributes import NO_ATTRIBUTES, ChangedAttributes
 from outlast.integrations.evaluation_data import EvaluationLoader, parts_of
+from outlast.integrations.schedulers import inner, schedulers_of
 from outlast.integrations.versions import require
 from outlast.run.run import Run, RunOptions
 
+log = get_logger(__name__)
+
+_LOOKS_MAX = 3
 _TYPES = (
     "NO MULTI_CPU MULTI_GPU MULTI_NPU MULTI_MLU MULTI_SDAA MULTI_MUSA MULTI_XPU MULTI_HPU"
 ).split()
@@ -77,14 +83,21 @@ class AcceleratedRun(Run):
         ]
         # What decides the order of those that the run goes through, by their numbers.
         self._trained: dict[int, frozenset[int]] = {}
+        self._looks_left = _LOOKS_MAX
+        self._attributes = ChangedAttributes(
+            lambda: _modules_of(accelerator),
+            known=lambda: [accelerator, *self._saved_things],
+            ignored=frozenset(vars(sys.modules["torch"].nn.Module())) - {"training"},
+        )
         evaluation = value(self._read_evaluation, self._write_evaluation)
-        state = _state_of(accelerator, self._loaders, evaluation)
+        state = _state_of(accelerator, self._loaders, evaluation, self._attributes)
         super().__init__(url, state, **options)
         gradients = accelerator.gradient_state
         self._loops.is_complete = lambda: gradients.sync_gradients
 
     def __enter__(self) -> Self:
         _refuse_second(self._accelerator)
+        self._attributes.begin()
         found = super().__enter__()
         _open[self._accelerator] = self
         return found
@@ -122,11 +135,29 @@ class AcceleratedRun(Run):
 
     def _read_evaluation(self) -> list[dict[str, Any] | None]:
         """What the prepared loaders keep that the program goes through by itself."""
+        self._warn_of_other_passes()
         left_out = frozenset[int]().union(*self._trained.values())
         return [
             None if number in self._trained else one.state(left_out=left_out)
             for number, one in enumerate(self._evaluation)
         ]
+
+    def _warn_of_other_passes(self) -> None:
+        """Warn of a loader, other than the run's, that the program is in the middle of."""
+        # accelerate also lists loaders whose loop has ended with `break`.
+        begun = self._accelerator.gradient_state.dataloader_references
+        others = [one for one in begun if one is not None and id(one) not in self._read_aheads]
+        if not others or not self._looks_left:
+            return
+        self._looks_left -= 1
+        if any(map(_is_in_progress, others)):
+            self._looks_left = 0
+            log.warning(
+                "A prepared loader is in the middle of a pass that the program makes by itself. "
+                "Its position is not saved, so after a resume it begins again, and the result "
+                "differs from that of an uninterrupted run. Combine the data sets in one loader, "
+                "and go through it with run.batches."
+            )
 
     def _write_evaluation(self, saved: list[dict[str, Any] | None]) -> None:
         for number, (one, found) in enumerate(zip(self._evaluation, saved, strict=True)):
@@ -194,7 +225,9 @@ def _prepared(accelerator: Any) -> list[Any]:
     ]
 
 
-def _state_of(accelerator: Any, loaders: list[Any], evaluation: value) -> dict[str, Any]:
+def _state_of(
+    accelerator: Any, loaders: list[Any], evaluation: value, attributes: ChangedAttributes
+) -> dict[str, Any]:
     # Without accelerate's wrappers, so that a checkpoint does not depend on how it was launched.
     optimizers = [one.optimizer for one in accelerator._optimizers]  # noqa: SLF001
     schedulers = [one.scheduler for one in accelerator._schedulers]  # noqa: SLF001
@@ -205,7 +238,7 @@ def _state_of(accelerator: Any, loaders: list[Any], evaluation: value) -> dict[s
         "schedulers": schedulers,
         "registered": custom,
         "other_schedulers": _other_schedulers(optimizers, [*schedulers, *custom]),
-        "accelerator": _counters(accelerator, loaders, evaluation),
+        "accelerator": _counters(accelerator, loaders, evaluation, attributes),
     }
     if accelerator.scaler is not None:
         state["scaler"] = accelerator.scaler
@@ -219,20 +252,22 @@ def _unwrapped(model: Any) -> Any:
     return model
 
 
+def _modules_of(accelerator: Any) -> dict[str, Any]:
+    """The prepared models with all inside, by names that do not depend on how it was launched."""
+    return {
+        f"models.{number}.{name}": one
+        for number, model in enumerate(accelerator._models)  # noqa: SLF001 - as above
+        for name, one in _unwrapped(model).named_modules()
+    }
+
+
 def _other_schedulers(optimizers: list[Any], known: list[Any]) -> list[Any]:
     """The schedulers of prepared optimizers that accelerate does not know of.
 
     They change the learning rate, so a run that lost them would go on with another one.
     """
-    found = [
-        one
-        for one in _schedulers()
-        if any(_inner(getattr(one, "optimizer", None)) is optimizer for optimizer in optimizers)
-    ]
-    # Some are made of others, and save those themselves.
-    parts = [part for one in [*found, *known] for part in getattr(one, "_schedulers", ())]
-    found = [one for one in found if not any(one is other for other in [*parts, *known])]
-    names = [f"{optimizers.index(_inner(one.optimizer))} {type(one).__name__}" for one in found]
+    found = schedulers_of(optimizers, known)
+    names = [f"{optimizers.index(inner(one.optimizer))} {type(one).__name__}" for one in found]
     if len(set(names)) < len(names):
         raise UnsupportedState(
             f"An optimizer has several schedulers of the class {type(found[0]).__qualname__} that "
@@ -242,22 +277,12 @@ def _other_schedulers(optimizers: list[Any], known: list[Any]) -> list[Any]:
     return [one for _, one in sorted(zip(names, found, strict=True), key=lambda pair: pair[0])]
 
 
-def _schedulers() -> list[Any]:
-    base = sys.modules["torch"].optim.lr_scheduler.LRScheduler
-    kinds: list[type] = [base]
-    for kind in kinds:
-        kinds += kind.__subclasses__()
-    return [one for one in gc.get_referrers(*kinds) if type(one) in kinds]
-
-
-def _inner(optimizer: Any) -> Any:
-    return getattr(optimizer, "optimizer", optimizer)
-
-
-def _counters(accelerator: Any, loaders: list[Any], evaluation: value) -> value:
+def _counters(
+    accelerator: Any, loaders: list[Any], evaluation: value, attributes: ChangedAttributes
+) -> value:
     """What accelerate counts itself: accumulated steps, epochs of each loader, its own saves.
 
-    And what loaders keep that are not trained with.
+    And what loaders keep that are not trained with, and what has changed in attributes of models.
     """
 
     def get() -> dict[str, Any]:
@@ -267,6 +292,7 @@ def _counters(accelerator: Any, loaders: list[Any], evaluation: value) -> value:
             "iterations": [getattr(one, "iteration", 0) for one in loaders],
             "has_first_iterators": [_has_first_iterator(one) for one in loaders],
             "evaluation": evaluation.get(),
+            "attributes": attributes.read(),
         }
 
     def set_(saved: dict[str, Any]) -> None:
@@ -285,6 +311,7 @@ def _counters(accelerator: Any, loaders: list[Any], evaluation: value) -> value:
             _set_first_iterator(one, has_first)
         if "evaluation" in saved:
             evaluation.set(saved["evaluation"])
+        attributes.write(saved.get("attributes", NO_ATTRIBUTES))
 
     return value(get, set_)
 
@@ -313,6 +340,16 @@ def _refuse_loader(loader: Any, *, is_known: bool) -> None:
             "be saved.",
             hint="Prepare the loader before durable().",
         )
+
+
+def _is_in_progress(loader: Any) -> bool:
+    """Whether an iterator of a prepared loader is between its first and its last batch."""
+    return any(
+        type(one) is GeneratorType
+        and one.gi_code is type(loader).__iter__.__code__
+        and one.gi_frame is not None
+        for one in gc.get_referrers(loader)
+    )
 
 
 def _read_ahead(loader: Any) -> ReadAhead:

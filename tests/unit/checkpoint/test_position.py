@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 import random
 
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, random_split
 
 # What torchdata does with torch is not our affair.
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
@@ -181,6 +181,58 @@ def test_another_loader_is_refused() -> None:
 
     with pytest.raises(StateMismatch, match="generator was a generator and is missing now"):
         epochs(url, LOADERS["global generator"])
+
+
+def part_of_a_split(seed: int) -> Any:
+    """As without a generator in a program that does not seed: each process has another one."""
+
+    class Scaled(Dataset[int]):
+        """The program's own, around the part."""
+
+        def __init__(self) -> None:
+            split = random_split(Numbers(), [12, 8], torch.Generator().manual_seed(seed))
+            self.part = split[0]
+
+        def __len__(self) -> int:
+            return len(self.part)
+
+        def __getitem__(self, index: int) -> int:
+            return 2 * self.part[index]
+
+    return DataLoader(Scaled(), 3, shuffle=True)
+
+
+def test_another_part_of_a_random_split_is_refused() -> None:
+    url = memory_url()
+    assert epochs(url, lambda: part_of_a_split(1), stop_after=2) is None
+
+    with pytest.raises(StateMismatch, match="another subset than before, as after random_split"):
+        epochs(url, lambda: part_of_a_split(2))
+    assert epochs(url, lambda: part_of_a_split(1)) == epochs(
+        memory_url(), lambda: part_of_a_split(1)
+    )
+
+
+def test_between_two_epochs_another_part_is_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = memory_url()
+
+    def train(seed: int, *, stop_in: int) -> None:
+        with outlast.Run(url, {}, every_steps=1) as run:
+            for epoch in run.epochs(3):
+                if epoch == stop_in:
+                    raise Stop
+                list(run.batches(part_of_a_split(seed)))
+
+    with pytest.raises(Stop):
+        train(1, stop_in=1)
+    with pytest.raises(Stop):
+        train(1, stop_in=2)
+    assert "another subset" not in caplog.text
+    train(2, stop_in=-1)
+
+    assert "the data set is another subset than before" in caplog.text
 
 
 def test_what_can_be_iterated_over_once_has_one_epoch() -> None:

@@ -40,6 +40,7 @@ from outlast.checkpoint.position.sources import (
     changed,
     is_torch_loader,
 )
+from outlast.checkpoint.position.subsets import OTHER_PART, subset_digest
 from outlast.checkpoint.position.transitions import EpochTransitions
 from outlast.checkpoint.position.unsaved import OBSERVED_AFTER, UnsavedChanges
 from outlast.checkpoint.position.worker_shield import shielded_workers
@@ -82,6 +83,8 @@ class Position:
         self._is_checked = False
         self._is_watched = False
         self._unsaved_changes: UnsavedChanges | None = None
+        # Which part of the data the newest pass reads, if it is not all.
+        self._subsets: str | None = None
         # Plain values as last seen, those that changed, and those that changed in an epoch.
         self._counters: dict[str, Any] = {}
         self._changed: set[str] = set()
@@ -116,6 +119,7 @@ class Position:
             "epoch": self._epoch,
             "batch": self._batch,
             "start": self._start and self._saved_part(self._start),
+            "subsets": self._subsets,
         }
         if self._now is not None:
             now = self._saved_part(self._now)
@@ -149,6 +153,7 @@ class Position:
         self._changed = set(state.get("changed", ()))
         self._counted = set(state.get("counted", ()))
         self._counters = state.get("now", {}).get("counters", {})
+        self._subsets = state.get("subsets")
         self._global_now = state.get("global_now") or generators().get()
         self._saved = state if self._start is not None else None
 
@@ -297,6 +302,9 @@ class Position:
             saved = updated(saved, loader, self._sources())
             if saved.get("restarted"):
                 saved = without_absent(saved, self._sources())
+            elif self._is_other_subset(saved, loader):
+                # Another loader may follow, with data of its own.
+                log.warning("If this is the loader of the epoch before, %s.", OTHER_PART)
             continue_after(saved, loader, self._global_now, self._sources, self._transitions)
             self._continued = loader
 
@@ -338,6 +346,7 @@ class Position:
             return self._resumed(loader, updated(saved, loader, self._sources()))
         if self._batch:
             return iter(loader)
+        self._subsets = subset_digest(loader)
         if self._ahead is not None:
             self._ahead.prepare()
         elif self._sets_epoch:
@@ -356,9 +365,17 @@ class Position:
         elif self._sets_epoch:
             self._numbers.resume(loader)
         replay = Replay(saved, self._global_now, self._sources)
+        if self._is_other_subset(saved, loader):
+            raise replay.unlike(OTHER_PART)
         rest = self._replayed(loader, saved, replay)
         self._know_unchanged()
         return rest
+
+    def _is_other_subset(self, saved: dict[str, Any], loader: Any) -> bool:
+        """Whether a loader reads another part of the data than the saved pass. Notes which."""
+        self._subsets = subset_digest(loader)
+        # Earlier versions did not save it.
+        return "subsets" in saved and saved["subsets"] != self._subsets
 
     def _replayed(self, loader: Any, saved: dict[str, Any], replay: Replay) -> Iterator[Any]:
         if "loader" in saved:

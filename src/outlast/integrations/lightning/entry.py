@@ -6,7 +6,11 @@ from collections.abc import MutableMapping
 from typing import Any, Unpack
 
 from outlast._base.options import takes_options
-from outlast.integrations.lightning.checks import UnsupportedTraining, check_trainer
+from outlast.integrations.lightning.checks import (
+    UnsupportedTraining,
+    check_trainer,
+    check_untrained,
+)
 from outlast.integrations.lightning.fabric import FabricRun
 from outlast.integrations.lightning.training import DurableTraining
 from outlast.integrations.versions import require
@@ -49,12 +53,15 @@ def durable(
         return FabricRun(target, url, state, dict(options))
     if state is not None:
         raise TypeError("With a Trainer, durable takes no state: it is the trainer's own.")
-    _check_unused(target)
+    training = DurableTraining(url, dict(options), package)
+    training.follows_another = _has_been_durable(target)
+    if not training.follows_another:
+        check_untrained(target)
     check_trainer(target)
     # The one of an earlier fit has nothing left to do.
     target.callbacks[:] = [one for one in target.callbacks if not hasattr(one, "outlast_training")]
     # First, before the callbacks that write files choose their folders.
-    target.callbacks.insert(0, _callback(package, DurableTraining(url, dict(options), package)))
+    target.callbacks.insert(0, _callback(package, training))
     return target
 
 
@@ -73,21 +80,15 @@ def durable_callback(
     return _callback(package, DurableTraining(url, dict(options), package))
 
 
-def _check_unused(trainer: Any) -> None:
+def _has_been_durable(trainer: Any) -> bool:
+    """Whether an earlier fit was. Raises `UnsupportedTraining` if the next one already is."""
     trainings = [getattr(one, "outlast_training", None) for one in trainer.callbacks]
     earlier = [one for one in trainings if one is not None]
     if any(not one.is_over for one in earlier):
         raise UnsupportedTraining(
             "This trainer is durable already.", hint="Call durable once before each call of fit."
         )
-    batches = trainer.fit_loop.epoch_loop.batch_progress.total.ready
-    # Those of a durable fit are restored before the next one starts.
-    if batches and not earlier:
-        raise UnsupportedTraining(
-            f"This trainer has already trained on {batches} batches, so its loops are not at the "
-            "start of a run.",
-            hint="Call durable before fit.",
-        )
+    return bool(earlier)
 
 
 def _callback(package: str, training: DurableTraining) -> Any:
@@ -97,12 +98,16 @@ def _callback(package: str, training: DurableTraining) -> Any:
         if stage == "fit":
             training.begin(trainer)
 
+    def on_fit_start(self: Any, trainer: Any, pl_module: Any) -> None:
+        training.note_file(trainer)
+
     def on_exception(self: Any, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         training.fail(exception)
 
     # Lightning spends 2 µs on each hook that it can call, even if it does nothing.
     names: dict[str, Any] = dict.fromkeys(_BATCH_HOOKS)
-    names |= {"setup": setup, "on_exception": on_exception, "outlast_training": training}
+    names |= {"setup": setup, "on_fit_start": on_fit_start, "on_exception": on_exception}
+    names |= {"outlast_training": training}
     return type("DurableCallback", (base,), names)()
 
 

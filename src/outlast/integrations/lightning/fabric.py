@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any
 
-from outlast.integrations.lightning.checks import check_scaler, check_strategy
+from outlast.integrations.lightning.checks import check_scaler, check_strategy, warn_of_schedulers
 from outlast.run.run import Run
 
 
@@ -25,6 +25,7 @@ class FabricRun(Run):
     ) -> None:
         check_strategy(fabric.strategy)
         check_scaler(fabric, state)
+        warn_of_schedulers(state)
         self._fabric = fabric
         super().__init__(url, state, **options)
 

@@ -64,6 +64,8 @@ class TrainingData:
         self._combined_class: type = combined_module.CombinedLoader
         self._tracked_class = _tracked_class(self._combined_class)
         self.loaders: list[TrackedLoader] = []
+        # What is read before the run is open is not part of it.
+        self._keeps_positions = False
         self.is_idle = False
         """Whether iterators that Lightning creates are not used: the saved ones follow."""
 
@@ -78,6 +80,8 @@ class TrainingData:
                 "in its own way, so its position cannot be saved.",
                 hint="Pass a CombinedLoader of Lightning, a loader, or a dict or list of loaders.",
             )
+        if not self._keeps_positions:
+            self.loaders.clear()
         while len(self.loaders) < len(combined.flattened):
             self.loaders.append(TrackedLoader())
         del self.loaders[len(combined.flattened) :]
@@ -85,6 +89,10 @@ class TrainingData:
             tracked.loader = loader
         combined.__class__ = self._tracked_class
         combined._outlast_data = self
+
+    def keep_positions(self) -> None:
+        """The run is open: the loaders that are tracked from now on continue those before."""
+        self._keeps_positions = True
 
     def release(self) -> None:
         """Give the combined loader back as it was."""

@@ -37,8 +37,10 @@ def logged_state(trainer: Any) -> dict[str, Any]:
             for key, result in trainer.fit_loop.epoch_loop._results.items()
         },
         "metrics": {
-            name: _metric_state(metric) for name, metric in _metrics_in(trainer.lightning_module)
+            name: _metric_state(metric)
+            for name, metric in metrics_in(trainer.lightning_module).items()
         },
+        "trackers": {name: one.n_steps for name, one in _trackers_in(trainer.lightning_module)},
         "last": {
             name: dict(getattr(connector, f"_{name}"))
             for name in ("progress_bar_metrics", "logged_metrics", "callback_metrics")
@@ -50,7 +52,7 @@ def logged_state(trainer: Any) -> dict[str, Any]:
 
 def restore_logged(trainer: Any, state: dict[str, Any]) -> None:
     connector = trainer._logger_connector
-    for name, metric in _metrics_in(trainer.lightning_module):
+    for name, metric in metrics_in(trainer.lightning_module).items():
         if name in state["metrics"]:
             vars(metric).update(state["metrics"][name])
     results = trainer.fit_loop.epoch_loop._results
@@ -110,9 +112,30 @@ def _result(trainer: Any, saved: dict[str, Any]) -> Any:
     return result.to(trainer.strategy.root_device)
 
 
-def _metrics_in(module: Any) -> list[tuple[str, Any]]:
+def metrics_in(module: Any) -> dict[str, Any]:
     """The metrics of torchmetrics that the module has, by name."""
     kind = importlib.import_module("torchmetrics").Metric
+    return {name: one for name, one in module.named_modules() if isinstance(one, kind)}
+
+
+def metric_names(module: Any) -> frozenset[str]:
+    """The attributes of metrics that torchmetrics knows of; some keep others as well."""
+    base = importlib.import_module("torchmetrics").SumMetric()
+    return frozenset(vars(base)).union(*(one._defaults for one in metrics_in(module).values()))
+
+
+def restore_trackers(module: Any, state: dict[str, Any]) -> None:
+    """Give each `MetricTracker` as many metrics as it had."""
+    for name, tracker in _trackers_in(module):
+        count = state.get("trackers", {}).get(name, tracker.n_steps)
+        while tracker.n_steps < count:
+            tracker.increment()
+        while tracker.n_steps > count:
+            tracker._modules.popitem()
+
+
+def _trackers_in(module: Any) -> list[tuple[str, Any]]:
+    kind = importlib.import_module("torchmetrics").MetricTracker
     return [(name, one) for name, one in module.named_modules() if isinstance(one, kind)]
 
 

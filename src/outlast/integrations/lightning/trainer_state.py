@@ -13,7 +13,13 @@ from typing import Any
 from outlast._base.logs import get_logger
 from outlast.integrations.attributes import NO_ATTRIBUTES, ChangedAttributes
 from outlast.integrations.lightning.loaders import TrainingData
-from outlast.integrations.lightning.metrics import logged_state, restore_logged
+from outlast.integrations.lightning.metrics import (
+    logged_state,
+    metric_names,
+    metrics_in,
+    restore_logged,
+    restore_trackers,
+)
 from outlast.integrations.lightning.validation import ValidationData
 
 log = get_logger(__name__)
@@ -42,6 +48,11 @@ class TrainerState:
         self._attributes = ChangedAttributes(
             self._objects, known=self._known, ignored=self._framework_names()
         )
+        self._of_metrics = ChangedAttributes(
+            lambda: metrics_in(trainer.lightning_module),
+            known=self._known,
+            ignored=metric_names(trainer.lightning_module),
+        )
         # Now, because a callback may change them later.
         self.limits = [trainer.max_epochs, trainer.max_steps]
         """What ends the training of this program."""
@@ -69,6 +80,7 @@ class TrainerState:
             "precision": trainer.precision_plugin.state_dict(),
             "datamodule": None if trainer.datamodule is None else trainer.datamodule.state_dict(),
             "attributes": self._attributes.read(),
+            "of_metrics": self._of_metrics.read(),
             "writers": [
                 {name: vars(one)[name] for name in _OF_WRITERS if name in vars(one)}
                 for one in trainer.checkpoint_callbacks
@@ -83,10 +95,12 @@ class TrainerState:
     def begin(self) -> None:
         """Save attributes that change from now on. Those that hooks have set before are theirs."""
         self._attributes.begin()
+        self._of_metrics.begin()
 
     def note_changes(self) -> None:
         """Also save what has changed since `begin`, from now on."""
         self._attributes.read()
+        self._of_metrics.read()
 
     def set(self, state: dict[str, Any]) -> None:
         self._attributes.freeze(state.get("attributes", NO_ATTRIBUTES))
@@ -111,7 +125,7 @@ class TrainerState:
             # ModelCheckpoint goes on in the folder it chose first, where its best files are.
             found = states["callbacks"].get(callback.state_key, {})
             callback.dirpath = found.get("dirpath", callback.dirpath)
-        self._attributes.write(saved.get("attributes", NO_ATTRIBUTES))
+        self._write_attributes()
         self._call("_call_callbacks_load_state_dict", states)
         for writer, found in zip(
             trainer.checkpoint_callbacks, saved.get("writers", ()), strict=False
@@ -131,8 +145,8 @@ class TrainerState:
         val_loop = fit_loop.epoch_loop.val_loop
         fit_loop._last_train_dl_reload_epoch, val_loop._last_val_dl_reload_epoch = saved["reloaded"]
         self.validation.restore(saved.get("validation", []))
-        self._attributes.begin()
-        self._attributes.write(saved.get("attributes", NO_ATTRIBUTES))
+        self.begin()
+        self._write_attributes()
         # Lightning clears them before it starts.
         for name, parameter in trainer.lightning_module.named_parameters():
             if name in saved["gradients"]:
@@ -146,6 +160,12 @@ class TrainerState:
     def _saved(self) -> dict[str, Any]:
         assert self.pending is not None, "Only a state that was resumed is applied."
         return self.pending
+
+    def _write_attributes(self) -> None:
+        saved = self._saved()
+        restore_trackers(self._trainer.lightning_module, saved["logged"])
+        self._attributes.write(saved.get("attributes", NO_ATTRIBUTES))
+        self._of_metrics.write(saved.get("of_metrics", NO_ATTRIBUTES))
 
     def _restore_schedulers(self) -> None:
         saved = self._saved()["schedulers"]

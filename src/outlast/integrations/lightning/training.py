@@ -15,7 +15,13 @@ from typing import Any
 from outlast._base.logs import get_logger
 from outlast.checkpoint.state.randomness import generators
 from outlast.checkpoint.state.values import value
-from outlast.integrations.lightning.checks import check_module, check_single, check_trainer
+from outlast.integrations.lightning.checks import (
+    check_module,
+    check_single,
+    check_trainer,
+    check_untrained,
+    warn_of_newer_files,
+)
 from outlast.integrations.lightning.loaders import TrainingData
 from outlast.integrations.lightning.trainer_state import TrainerState, clear_restarting
 from outlast.run.driven import DrivenRun
@@ -33,8 +39,11 @@ class DurableTraining:
         self._options = options
         self._package = package
         self._trainer: Any = None
+        self._ckpt_path: str | os.PathLike[str] | None = None
         self._run: DrivenRun | None = None
         self._has_fitted = False
+        self.follows_another = False
+        """Whether a durable `fit` of the same trainer came before, whose loops are restored."""
         self.is_over = False
         """Whether `fit` has trained to its end, or found that the run had finished."""
         self._replaced: list[tuple[Any, str]] = []
@@ -51,9 +60,12 @@ class DurableTraining:
             log.info("With fast_dev_run, nothing is saved and nothing is resumed.")
             return
         check_single(trainer)
-        self._has_fitted = True
+        if not self.follows_another:
+            check_untrained(trainer)
         check_trainer(trainer)
         check_module(trainer)
+        # A tuner ends a fit before the run is open.
+        self._give_back()
         self._trainer = trainer
         fit_loop = trainer.fit_loop
         combined = importlib.import_module(f"{self._package}.utilities.combined_loader")
@@ -65,6 +77,10 @@ class DurableTraining:
         self._replace(fit_loop, "run", self._fit)
         # Also for the sanity check, whose workers may be kept.
         self._replace(fit_loop.epoch_loop.val_loop, "setup_data", self._set_up_validation())
+
+    def note_file(self, trainer: Any) -> None:
+        """Called by the `on_fit_start` hook: a callback after it may restore a file of its own."""
+        self._ckpt_path = trainer.ckpt_path
 
     def fail(self, error: BaseException) -> None:
         """Called by the `on_exception` hook: close the run, which is not finished."""
@@ -84,29 +100,37 @@ class DurableTraining:
             "trainer": value(self._state.get, self._state.set),
         }
         run = DrivenRun(self._url, state, **self._options)
+        self._has_fitted = True
         run.__enter__()
         self._run = run
+        self._data.keep_positions()
         run.guard.on_notice(lambda _: _let_children_exit())
         self._random = generators().get()
         if self._state.pending is None:
             # The sanity check of the validation follows, but never after a resume.
             self._state.begin()
             return
-        if trainer.ckpt_path is not None:
+        if self._ckpt_path is not None:
             log.warning(
                 "The run has a checkpoint of step %d, which is resumed. ckpt_path=%r, from which "
                 "it was started, is not used again.",
                 run.step,
-                str(trainer.ckpt_path),
+                str(self._ckpt_path),
             )
         self._state.apply_early()
+        warn_of_newer_files(trainer)
         run.remember_restored()
         # Lightning's own mark of a resume: no second sanity check.
         trainer.fit_loop.epoch_loop.val_loop._restarting = True
 
     def _fit(self) -> None:
         """In place of `fit_loop.run`."""
-        run, fit_loop = self._opened, self._trainer.fit_loop
+        fit_loop = self._trainer.fit_loop
+        if self._run is None:
+            # A callback that finds a learning rate, or a batch size, trains before `fit` does.
+            type(fit_loop).run(fit_loop)
+            return
+        run = self._run
         if self._state.has_finished:
             run.warn_finished()
             self._state.pending = None
