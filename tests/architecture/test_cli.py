@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,7 +55,18 @@ def test_the_version_is_printed() -> None:
         (["settings", "--format", "yaml"], '"text", "json"', "outlast settings --help"),
         (["--verson"], "Unknown option '--verson'.", "See `outlast --help`."),
         (["settings", "surplus"], "Unexpected argument 'surplus'.", "outlast settings --help"),
-        (["completion"], "SHELL", "outlast completion --help"),
+        (["completion"], "Missing argument: SHELL.", "outlast completion --help"),
+        (["settings", "--format"], "--format needs a value.", "outlast settings --help"),
+        (
+            ["drill", "--evictions", "1.5", "--", "true"],
+            "Invalid value for --evictions: Expected a whole number, got '1.5'.",
+            "outlast drill --help",
+        ),
+        (
+            ["drill", "--hostile", "half", "--", "true"],
+            "Invalid value for --hostile: Expected a number, got 'half'.",
+            "outlast drill --help",
+        ),
         (["completion", "klingon"], "klingon", "outlast completion --help"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -101,11 +113,14 @@ def test_output_that_is_no_terminal_has_no_colour() -> None:
 
 
 def test_a_reader_that_has_seen_enough_gets_no_traceback() -> None:
-    command = f"{sys.executable} -m outlast settings | head -n 1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "outlast", "settings"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
 
-    assert "Traceback" not in done.stderr
-    assert "Error" not in done.stderr
+    assert done.stderr == ""
+    assert done.returncode == 128 + signal.SIGPIPE, "0 would state that a drill has passed"
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,8 @@ def test_a_drill_that_proves_nothing_gives_4() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "There is no command to drill."),
-        (["--"], "There is no command to drill."),
+        ([], "No command was given."),
+        (["--"], "No command was given."),
         (["--", "no-such-command"], "Cannot start 'no-such-command'"),
         (["--grace", "5", "--", "true"], "'5' is not a duration"),
         (["--grace=-3s", "--", "true"], "'-3s' is not a duration"),

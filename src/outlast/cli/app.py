@@ -1,12 +1,21 @@
 """Run a command: help, version, errors and exit codes are the same for all."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from enum import Enum
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    Group,
+    MissingArgumentError,
+    Parameter,
+    UnknownCommandError,
+)
 from cyclopts import UnusedCliTokensError as SurplusArguments
 
 from outlast._base.version import __version__
@@ -86,8 +95,9 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         _discard_output()
         if isinstance(error, BrokenPipeError):
-            # The reader, such as `head`, has read enough.
-            return 0
+            # The reader, such as `head`, has read enough. Not 0, which would state that a drill
+            # or a lint has passed: the code of a program that SIGPIPE ends.
+            return 128 + signal.SIGPIPE
         print_error(OutlastError(f"{error}.", hint="Check the path and the free disk space."))
         return 3
 
@@ -101,10 +111,23 @@ def _as_usage_error(error: CycloptsError, name: str | None) -> OutlastError:
     unused = [str(token) for token in error.unused_tokens or ()]
     if unused and isinstance(error, UnknownCommandError):
         return _unknown_command(unused[0])
-    text = str(error)
+    text = _in_plain_words(error)
     if unused and isinstance(error, SurplusArguments):
         text = f"Unexpected argument {unused[0]!r}."
     return OutlastError(text, hint=f"See `{f'outlast {name}' if name else 'outlast'} --help`.")
+
+
+def _in_plain_words(error: CycloptsError) -> str:
+    """The text of the two mistakes that cyclopts describes in the terms of a programmer."""
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        name = error.keyword or error.argument.name
+        return f"{name} needs a value." if name.startswith("-") else f"Missing argument: {name}."
+    if isinstance(error, CoercionError) and error.msg is None and error.token is not None:
+        expected = {int: "a whole number", float: "a number"}.get(error.target_type or str)
+        if expected and error.token.keyword:
+            value = error.token.value
+            return f"Invalid value for {error.token.keyword}: Expected {expected}, got {value!r}."
+    return str(error)
 
 
 def _unknown_command(written: str) -> OutlastError:

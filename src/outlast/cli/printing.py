@@ -66,6 +66,10 @@ def console(*, stderr: bool = False) -> "Console":
             # Every string that rich shows or measures, in a table or alone, passes through here.
             return super().render_str(escaped(text), **options)
 
+        def on_broken_pipe(self) -> None:
+            # rich would exit with 1, which means findings or a failed drill.
+            raise BrokenPipeError
+
     return PlainConsole(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 

@@ -30,6 +30,7 @@ def open_store(url: str | os.PathLike[str]) -> Store:
     text = os.fspath(url)
     if not text:
         raise BadURL("The store URL is empty.", hint="Use a folder or a URL.")
+    _refuse_misread_path(text)
     if isinstance(url, os.PathLike):
         return _backend("file").open(text)
     if shows_secret(text):
@@ -42,6 +43,22 @@ def open_store(url: str | os.PathLike[str]) -> Store:
     if "://" not in text:
         return _backend("file").open(text)
     return _backend(_scheme(text)).open(text)
+
+
+def _refuse_misread_path(text: str) -> None:
+    """Refuse what would become a folder on the local disk, but was surely not meant as one."""
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme.lower() in _BACKENDS and not rest.startswith("//"):
+        raise BadURL(
+            f"{text!r} would be a local folder, because '//' is missing after '{scheme}:'.",
+            hint=f"Write '{scheme}://{rest.lstrip('/')}', as a string: a Path removes a slash. "
+            "For a folder with this name, use its absolute path.",
+        )
+    if text == "~" or text.startswith("~/"):
+        raise BadURL(
+            f"{text!r} would be a folder named '~', because only a shell expands it.",
+            hint="Write the full path, or use os.path.expanduser.",
+        )
 
 
 def _scheme(url: str) -> str:
@@ -67,6 +84,6 @@ def _backend(scheme: str) -> _Backend:
         backend: _Backend = getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name == "obstore":
-            raise MissingExtra(_EXTRAS[scheme], needed_for=f"A {scheme}:// store") from error
+            raise MissingExtra(_EXTRAS[scheme], needed_for=f"Storage at {scheme}://") from error
         raise
     return backend

@@ -10,8 +10,8 @@ from outlast.errors import SettingError
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"command": ()}, "There is no command to drill."),
-        ({"command": ("",)}, "There is no command to drill."),
+        ({"command": ()}, "No command was given."),
+        ({"command": ("",)}, "No command was given."),
         ({"evictions": 0}, "--evictions is 0"),
         ({"evictions": 1001}, "--evictions is 1001"),
         ({"no_notice": 1.5}, "--no-notice is 1.5. Expected a share from 0 to 1"),

@@ -414,6 +414,43 @@ def test_an_unknown_scheme_is_answered_with_the_known_ones() -> None:
     assert all(scheme in caught.value.hint for scheme in ("gs://", "s3://", "az://", "file://"))
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["gs:/bucket/run", "s3:bucket/run", "GS:/bucket/run", "file:run", Path("gs://bucket/run")],
+    ids=str,
+)
+def test_a_url_that_lacks_a_slash_does_not_become_a_folder(
+    url: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(BadURL, match="would be a local folder, because '//' is missing") as caught:
+        open_store(url)
+
+    scheme, _, rest = str(url).partition(":")
+    assert f"Write '{scheme}://{rest.lstrip('/')}'" in str(caught.value.hint)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["~", "~/run", Path("~/run")], ids=str)
+def test_a_tilde_does_not_become_a_folder(url: str | Path) -> None:
+    with pytest.raises(BadURL, match="would be a folder named '~'") as caught:
+        open_store(url)
+
+    assert "os.path.expanduser" in str(caught.value.hint)
+
+
+def test_a_folder_may_have_the_name_of_a_scheme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    open_store(tmp_path / "gs:").create("a", [b"x"])
+    open_store("my:run").create("a", [b"x"])
+
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["gs:", "my:run"]
+
+
 def test_an_empty_address_is_refused() -> None:
     with pytest.raises(BadURL, match="empty"):
         open_store("")

@@ -202,7 +202,9 @@ def test_a_missing_client_is_named_with_the_extra_of_its_scheme(
     monkeypatch.setitem(sys.modules, "obstore", None)
     monkeypatch.delitem(sys.modules, "outlast.storage.objects.store", raising=False)
 
-    with pytest.raises(MissingExtra, match=f"A {scheme}:// store needs .* not installed") as caught:
+    with pytest.raises(
+        MissingExtra, match=f"Storage at {scheme}:// needs .* not installed"
+    ) as caught:
         open_store(f"{scheme}://bucket/run")
 
     assert caught.value.hint == f"Run: pip install 'outlast[{extra}]'"

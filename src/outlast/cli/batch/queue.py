@@ -14,6 +14,7 @@ from rich.table import Table
 
 from outlast._base.durations import format_duration
 from outlast._base.terminal import escaped
+from outlast.cli.option_types import WholeNumber
 from outlast.cli.places import refuse_missing_queue
 from outlast.cli.printing import Format, console, progress, say, say_json
 from outlast.errors import OutlastError
@@ -36,7 +37,7 @@ class QueueFlags:
     """List dead items with their last error. With json, include payloads and all errors."""
     retry_dead: bool = False
     """Make all dead items ready again and reset their failures. If interrupted, run it again."""
-    limit: int | None = None
+    limit: WholeNumber | None = None
     """With --dead: the maximum number to list. Default: 1,000 as text, all as json."""
     format: Format = Format.TEXT
     """Output format."""

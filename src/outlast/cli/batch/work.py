@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from outlast._base.terminal import escaped
 from outlast.cli.messages import print_crash
-from outlast.cli.option_types import Duration
+from outlast.cli.option_types import Duration, WholeNumber
 from outlast.cli.printing import say
 from outlast.errors import Interrupted, OutlastError
 from outlast.interruption.guard import Guard
@@ -37,7 +37,7 @@ class WorkFlags:
     """The queue, such as sqlite:///jobs.db. Default: OUTLAST_QUEUE_URL."""
     sink: str | None = None
     """Where to store results: a database, a bucket or a folder. Default: OUTLAST_SINK_URL."""
-    chunk: int = 10
+    chunk: WholeNumber = 10
     """Number of items to claim at a time."""
     batch: bool = False
     """Call the function with a list of up to --chunk values; it returns a list of results."""
@@ -47,7 +47,7 @@ class WorkFlags:
     """How long a dead worker's items stay reserved for it, such as 60s. Default: 60s."""
     timeout: Duration | None = None
     """A function call that takes longer than this fails its item and ends the worker."""
-    failures_max: int | None = None
+    failures_max: WholeNumber | None = None
     """Number of failures after which an item becomes a dead letter."""
     result_version: str | None = None
     """Version of what results depend on besides the item, such as the model."""

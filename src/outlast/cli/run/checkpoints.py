@@ -20,6 +20,7 @@ from outlast.checkpoint.runs import fence
 from outlast.checkpoint.runs.catalog import manifest_names, read_manifest, refuse_without_key
 from outlast.checkpoint.runs.history import read_history
 from outlast.checkpoint.runs.inventory import Garbage, Retention, delete_garbage, find_garbage
+from outlast.cli.option_types import WholeNumber
 from outlast.cli.printing import Format, console, say, say_json
 from outlast.errors import OutlastError
 from outlast.journal.attempt import Attempt, Ending
@@ -44,7 +45,7 @@ class CheckpointFlags:
     """A step and a file: write the arrays of that checkpoint to a safetensors file."""
     prune: bool = False
     """Delete all but the newest checkpoints, and all data that only they needed."""
-    keep_last: int = 3
+    keep_last: WholeNumber = 3
     """How many checkpoints --prune keeps; at least 1."""
     force: bool = False
     """Prune even if the run may still be running, which stops it at its next save."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from outlast._base.durations import format_duration
+from outlast.cli.option_types import WholeNumber
 from outlast.cli.printing import Format, say, say_json
 from outlast.cli.stopping import clearing_up_on_signals
 from outlast.demo.runner import DemoPart, DemoResult, run_demo
@@ -20,7 +21,10 @@ _PROVEN = {
 
 
 def demo(
-    *, seed: int | None = None, out: Path = Path("outlast-demo"), format: Format = Format.TEXT
+    *,
+    seed: WholeNumber | None = None,
+    out: Path = Path("outlast-demo"),
+    format: Format = Format.TEXT,
 ) -> int:
     """Train a small model and score images with it while evicting the processes.
 

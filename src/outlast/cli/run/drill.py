@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cyclopts import Parameter
 
-from outlast.cli.option_types import Duration, Texts
+from outlast.cli.option_types import Duration, Texts, WholeNumber
 from outlast.cli.printing import say
 from outlast.cli.stopping import clearing_up_on_signals
 from outlast.drills.judge.report import DrillReport
@@ -41,13 +41,13 @@ _OPTIONS = DrillOptions(command=("true",))
 class DrillFlags:
     """The options of a drill on the command line."""
 
-    evictions: int | None = None
+    evictions: WholeNumber | None = None
     """Number of evictions, spread over the length of the baseline. Default: 3."""
     every: Duration | None = None
     """Evict at random intervals with this mean instead (e.g. 20s)."""
     trace: Path | None = None
     """Replay evictions from a public trace of Spot capacity, with its time scaled to the job."""
-    seed: int | None = None
+    seed: WholeNumber | None = None
     """Random seed of the eviction schedule, to repeat a drill. Default: random, and printed."""
     grace: Duration | None = None
     """Time from SIGTERM to SIGKILL. Default: OUTLAST_GRACE_SECONDS, else 15s."""
@@ -57,11 +57,11 @@ class DrillFlags:
     """Share of evictions at a bad moment: during a save, the startup or the final save."""
     overlap: float = _OPTIONS.overlap
     """Share of evictions in which the old node keeps running alongside its replacement."""
-    workers: int = _OPTIONS.workers
+    workers: WholeNumber = _OPTIONS.workers
     """Number of nodes that run at the same time, for jobs that share a queue."""
-    nodes: int | None = None
+    nodes: WholeNumber | None = None
     """Number of nodes that run the command as one program, started with torchrun."""
-    ranks: int | None = None
+    ranks: WholeNumber | None = None
     """Number of ranks on each node of one program. Default with --nodes: 1."""
     expect: Texts = _OPTIONS.expect
     """File to compare with the baseline. Can be repeated. It is deleted before each run."""
@@ -83,7 +83,7 @@ class DrillFlags:
     """Delay before a replacement starts."""
     job_backoff: bool = _OPTIONS.job_backoff
     """Delay restarts as a Job does: 10s, doubling up to 10m."""
-    backoff_limit: int = _OPTIONS.backoff_limit
+    backoff_limit: WholeNumber = _OPTIONS.backoff_limit
     """Maximum number of failures, not counting evictions, as in a Job."""
     timeout: Duration = _OPTIONS.timeout
     """Time limit of the drill."""
@@ -120,11 +120,14 @@ def drill(*command: str, flags: DrillFlags = _DEFAULTS) -> int:
     options = {name: getattr(flags, name) for name in DrillKeywords.__annotations__}
     with clearing_up_on_signals(), _listening(flags.format) as listener:
         outcome = run_drill(command, listener=listener, **options)
-    say(_rendered(outcome, flags.format, strict=flags.strict))
-    if flags.report is not None:
-        from outlast.drills.page import write_html
+    try:
+        say(_rendered(outcome, flags.format, strict=flags.strict))
+    finally:
+        # Written even if the reader of standard output has gone away.
+        if flags.report is not None:
+            from outlast.drills.page import write_html
 
-        write_html(outcome, flags.report)
+            write_html(outcome, flags.report)
     return exit_code(outcome.verdict, strict=flags.strict)
 
 
@@ -150,7 +153,7 @@ def _check_report(report: Path) -> None:
     else:
         return
     raise SettingError(
-        f"The option --report is {str(report)!r}, {wrong}.",
+        f"Cannot write the report to {str(report)!r}, {wrong}.",
         hint=hint,
         source="option --report",
     )

@@ -70,10 +70,14 @@ def line_of(event: DrillEvent) -> str | None:
             said = f"attempt {event.attempt.number} {outcome_of(event.attempt, event.eviction)}"
         case events.JobRunFinished():
             job_run = event.record
-            said = f"{job_run.end.value}, {len(job_run.saves):,} saves"
+            said = f"{job_run.end.value}, {_counted(len(job_run.saves), 'save')}"
         case _:
             return None
     return f"[{event.job_run} {format_duration(event.at_seconds):>7}] {said}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _draws(stream: TextIO) -> bool:
@@ -153,5 +157,6 @@ def _summary(event: events.JobRunFinished) -> str:
     job_run = event.record
     said = f"{job_run.name}: {job_run.end.value} after {format_duration(job_run.seconds)}"
     if job_run.evictions:
-        said += f", {len(job_run.evictions):,} evictions, {len(job_run.attempts):,} attempts"
-    return f"{said}, {len(job_run.saves):,} saves"
+        said += f", {_counted(len(job_run.evictions), 'eviction')}"
+        said += f", {_counted(len(job_run.attempts), 'attempt')}"
+    return f"{said}, {_counted(len(job_run.saves), 'save')}"

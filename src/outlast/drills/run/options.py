@@ -113,8 +113,8 @@ class DrillOptions:
     def __post_init__(self) -> None:
         if not self.command or not self.command[0]:
             raise SettingError(
-                "There is no command to drill.",
-                hint="Write it after two dashes: outlast drill -- python train.py",
+                "No command was given.",
+                hint="Add it after two dashes: outlast drill -- python train.py",
                 source="command line",
             )
         self._check_shares_and_durations()
