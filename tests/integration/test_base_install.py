@@ -106,3 +106,35 @@ def test_the_tutorial_needs_no_extra(tmp_path: Path) -> None:
         done = bare(tmp_path, command, "run")
 
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_every_command_has_help(name: str, tmp_path: Path) -> None:
+    done = bare(tmp_path, name, "--help")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert f"outlast {name}" in done.stdout
+    assert "examples:" in done.stdout.lower()
+
+
+def test_help_without_options_names_the_extra(tmp_path: Path) -> None:
+    for name, extra in (("plan", "plan"), ("submit", "cluster")):
+        done = bare(tmp_path, name, "--help")
+
+        assert done.stdout.splitlines()[-1] == (
+            "The options are shown once its packages are installed. "
+            f"Run: pip install 'outlast[{extra}]'"
+        )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_installed(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    done = bare(tmp_path, "completion", shell, "--install")
+
+    assert done.returncode == 0, done.stderr
+    assert "Open a new shell to use it." in done.stdout

@@ -1,11 +1,14 @@
 """Run a command: help, version, errors and exit codes are the same for all."""
 
 import os
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
 from enum import Enum
+from itertools import takewhile
 
 from cyclopts import (
     App,
@@ -20,9 +23,9 @@ from cyclopts import UnusedCliTokensError as SurplusArguments
 
 from outlast._base.version import __version__
 from outlast._redact import remember
-from outlast.cli.commands import CLUSTER, COMMANDS, GROUPS
+from outlast.cli.commands import CLUSTER, COMMANDS, GROUPS, Command
 from outlast.cli.messages import print_error
-from outlast.cli.printing import make_streams_safe
+from outlast.cli.printing import make_streams_safe, say
 from outlast.errors import MissingExtra, OutlastError
 from outlast.queue.errors import QueueUnavailable
 from outlast.results.errors import SinkUnavailable
@@ -83,11 +86,12 @@ def run(arguments: Sequence[str]) -> int:
     except (QueueUnavailable, SinkUnavailable) as error:
         print_error(error)
         return 3
-    except PlanningPackageMissing as error:
-        # The first package that is missing may not be the only one that the command needs.
-        is_cluster = command is not None and command.group == CLUSTER
-        needed_for = f"`outlast {name}`"
-        print_error(MissingExtra("cluster", needed_for=needed_for) if is_cluster else error)
+    except (PlanningPackageMissing, MissingExtra) as error:
+        missing = _as_missing_extra(error, command)
+        if command and {"--help", "-h"} & set(takewhile(lambda word: word != "--", arguments)):
+            _print_partial_help(command, hint=str(missing.hint))
+            return 0
+        print_error(missing)
         return 2
     except OutlastError as error:
         print_error(error)
@@ -100,6 +104,23 @@ def run(arguments: Sequence[str]) -> int:
             return 128 + signal.SIGPIPE
         print_error(OutlastError(f"{error}.", hint="Check the path and the free disk space."))
         return 3
+
+
+def _as_missing_extra(error: OutlastError, command: Command | None) -> OutlastError:
+    """The first package that is missing may not be the only one that the command needs."""
+    if isinstance(error, PlanningPackageMissing) and command and command.group == CLUSTER:
+        return MissingExtra("cluster", needed_for=f"`outlast {command.name}`")
+    return error
+
+
+def _print_partial_help(command: Command, *, hint: str) -> None:
+    """What a command does, if packages that its options need are not installed."""
+    width = shutil.get_terminal_size().columns
+    say(f"Usage: outlast {command.name} ...\n")
+    for paragraph in command.description().split("\n\n"):
+        say(textwrap.fill(paragraph, width), end="\n\n")
+    say(command.epilogue, end="\n\n")
+    say(f"The options are shown once its packages are installed. {hint}")
 
 
 def _discard_output() -> None:

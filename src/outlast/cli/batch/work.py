@@ -140,7 +140,7 @@ def _import(name: str) -> Any:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise TargetError(
                 f"No module named {name!r}.",
-                hint=f"Is {name.partition('.')[0]!r} in the current folder, or installed?",
+                hint=f"It has to be in the current folder, {str(Path.cwd())!r}, or installed.",
             ) from error
         raise _broken(name, error) from error
     except Interrupted:

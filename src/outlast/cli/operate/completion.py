@@ -3,6 +3,8 @@
 from enum import StrEnum
 from pathlib import Path
 
+from cyclopts import App
+
 from outlast.cli.printing import say, write_document
 
 
@@ -27,8 +29,7 @@ def completion(shell: Shell, /, *, install: bool = False) -> None:
     if not install:
         write_document(script)
         return
-    from outlast.cli.app import make_app
-
-    place = make_app().install_completion(shell=shell.value)
+    # An application without commands finds the place. All commands would need all extras.
+    place = App(name="outlast").install_completion(shell=shell.value)
     place.write_text(script)
     say(f"Installed to {place}. Open a new shell to use it.")
