@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.measure import FOLDER_PREFIX, disk, disk_folder, machine
@@ -57,8 +58,14 @@ def _measured(topic: str, *, quick: bool) -> bool:
         return False
     print(section, flush=True)
     if not quick:
-        RESULTS.write_text(replaced(RESULTS.read_text(), topic, f"{machine()}.\n\n{section}"))
+        RESULTS.write_text(
+            replaced(RESULTS.read_text(), topic, f"{_when_and_where()}.\n\n{section}")
+        )
     return True
+
+
+def _when_and_where() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d}, {machine()}"
 
 
 def _run(topic: str, answer: Path, *, quick: bool) -> str:

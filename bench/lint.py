@@ -2,7 +2,7 @@
 
 The peer is measured if it is on PATH. Its dependencies contradict ours, so install it apart:
 
-    python -m venv /var/tmp/checkov && /var/tmp/checkov/bin/pip install checkov
+    python -m venv /var/tmp/checkov && /var/tmp/checkov/bin/pip install checkov==3.3.30
     PATH="$PATH:/var/tmp/checkov/bin" python -m bench lint
 """
 

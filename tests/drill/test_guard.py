@@ -162,7 +162,7 @@ def test_ctrl_c_lets_the_work_finish_and_leaves_with_130() -> None:
 
         assert program.wait() == 130
         assert "flushed after SIGINT" in program.output
-        assert "press it again to exit now" in program.output
+        assert "Press it again to exit now" in program.output
 
 
 def test_a_doubled_ctrl_c_within_a_second_is_one(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_second_ctrl_c_a_second_later_leaves_at_once() -> None:
     with python(source) as program:
         program.wait_for("ready")
         program.signal(signal.SIGINT)
-        program.wait_for("press it again")
+        program.wait_for("Press it again")
         time.sleep(1.1)
         program.signal(signal.SIGINT)
 

@@ -467,11 +467,11 @@ def _log_notice(announcement: Announcement, left: str) -> None:
     if announcement.source is NoticeSource.MAINTENANCE:
         log.warning("Host maintenance was announced: requesting a save.", extra=fields)
         return
-    what = f"Notice: {announcement.reason}."
+    what, more = f"Notice: {announcement.reason}.", ""
     if announcement.source is NoticeSource.PEER:
         what = f"Notice from another rank: {announcement.reason.rstrip('.')}."
     if announcement.source is NoticeSource.SIGNAL:
         what = f"Received {announcement.reason}:"
     elif announcement.source is NoticeSource.KEYBOARD:
-        what = "Received Ctrl-C; press it again to exit now:"
-    log.warning("%s %s left to save and exit.", what, left, extra=fields)
+        what, more = "Received Ctrl-C:", " Press it again to exit now."
+    log.warning("%s %s left to save and exit.%s", what, left, more, extra=fields)
