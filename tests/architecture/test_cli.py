@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.cli.commands import COMMANDS, Command
 from tests.generated import command_names
 
 
@@ -33,6 +34,11 @@ def test_every_command_has_help_with_examples(command: str) -> None:
     assert done.returncode == 0
     assert "examples:" in done.stdout.lower()
     assert f"outlast {command}" in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_examples_fit_a_terminal_of_80_columns(command: Command) -> None:
+    assert all(len(line) < 80 for line in command.epilogue.splitlines())
 
 
 def test_help_is_wrapped_to_the_terminal_only() -> None:

@@ -76,7 +76,7 @@ COMMANDS = (
         "outlast.cli.run.drill:drill",
         (
             "drill --expect '{dir}/model.npz' -- python train.py {dir}",
-            "drill --evictions 5 --no-notice 0.2 --report drill.html -- python train.py",
+            "drill --no-notice 0.2 --report drill.html -- python train.py",
             "drill --workers 4 --expect results.jsonl -- python work.py",
         ),
         renamed={"--duplicates": "--overlap", "--no-baseline": "--skip-baseline"},
@@ -123,7 +123,7 @@ COMMANDS = (
         "outlast.cli.batch.work:work",
         (
             "work embed:embed --queue sqlite:///jobs.db --sink sqlite:///jobs.db",
-            "work classify:Classifier --batch --chunk 100 --result-version resnet50-2",
+            "work classify:Classifier --batch --chunk 100 --result-version v2",
             "work embed:embed --until forever --lease 30s --timeout 10m",
         ),
         renamed={"--version": "--result-version"},
@@ -225,7 +225,7 @@ COMMANDS = (
         (
             "submit workload.yaml",
             "submit workload.yaml --dry-run --setup",
-            "submit workload.yaml --set work.hours=40 --wait finished --timeout 12h",
+            "submit workload.yaml --set work.hours=40 --wait finished",
             "submit manifests/ --context gke_project_us-central1_ml",
         ),
     ),
