@@ -93,6 +93,7 @@ def cli_page() -> str:
         "| 126, 127 | `exec`: the command could not be started, or was not found |",
         "| 128 + n | `exec`: the command was killed by signal n |",
         "| 130 | Ctrl-C |",
+        "| 141 | the program that reads the output has exited, such as `head` |",
     ]
     return "\n".join([*parts, "", *codes, ""])
 
