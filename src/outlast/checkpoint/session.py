@@ -128,6 +128,11 @@ class CheckpointSession:
         return found is not None and found.is_recut
 
     @property
+    def has_resumed(self) -> bool:
+        """Whether `resume` has claimed an attempt."""
+        return self._saver is not None
+
+    @property
     def saver(self) -> Saver:
         """The saver. Raises in a forked child, and before `resume`."""
         self.refuse_in_child()

@@ -306,6 +306,8 @@ class TrainingLoops:
 
     def _refuse_inside_loop(self) -> None:
         self._session.refuse_in_child()
+        if not self._session.has_resumed:
+            raise RuntimeError("The run is not open. Open it with: with outlast.Run(...) as run:")
         if self._looping:
             raise RuntimeError("A run can have one loop at a time, but this one is inside another.")
 

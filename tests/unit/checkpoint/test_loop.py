@@ -311,3 +311,17 @@ def test_an_error_of_the_program_is_not_hidden_by_one_of_the_store(
                 raise KeyError
 
     assert "Could not close the run properly" in caplog.text
+
+
+@pytest.mark.parametrize("loop", ["steps", "epochs", "batches"])
+def test_a_loop_outside_the_block_is_refused_before_its_first_step(loop: str) -> None:
+    url = memory_url()
+    run = outlast.Run(url, fresh())
+    argument: Any = [1] if loop == "batches" else 1
+
+    with pytest.raises(RuntimeError, match=r"not open. Open it with: with outlast.Run\(...\)"):
+        next(iter(getattr(run, loop)(argument)))
+    with run:
+        pass
+    with pytest.raises(RuntimeError, match="not open"):
+        next(iter(getattr(run, loop)(argument)))
