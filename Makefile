@@ -41,8 +41,9 @@ frameworks = @printf '==> pytest, %s\n' '$(2)'; $(1)/bin/python -m pytest -q -n 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.locked ## Train a small model and score with it under constant evictions.
-	@$(RUN) -m outlast demo
+# The demo needs four packages. An environment that has everything will do, too.
+demo: $(VENV)/$(if $(wildcard $(VENV)/.locked),.locked,.demo) ## Train a small model and score with it under constant evictions.
+	@PYTHONPATH=src $(RUN) -m outlast demo
 
 test: $(VENV)/.torch $(FRAMEWORKS)/.ready $(OLDER)/.ready parts ## Run every check: format, lint, types, imports, tests, docs.
 	$(call check,ruff format,$(BIN)/ruff format --check .)
@@ -77,6 +78,9 @@ lock: $(VENV)/.locked ## Resolve the dependencies into the lock files again.
 		--no-header --no-annotate $(addprefix --extra ,$(EXTRAS)) --group dev pyproject.toml \
 		--output-file requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --constraint requirements.lock pyproject.toml \
+		--output-file requirements-demo.lock
+	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes \
 		--no-header --no-annotate --group torch-needs pyproject.toml tests/frameworks/requirements.in \
 		$(without_torch) --constraint requirements.lock --output-file tests/frameworks/requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 --generate-hashes \
@@ -95,9 +99,18 @@ sizes: ## Print the sizes of folders, modules and functions (gates nothing).
 clean: ## Remove the environments and the demo folders.
 	rm -rf $(VENV) $(PEERS) $(FRAMEWORKS) $(OLDER) classify-run outlast-demo
 
-$(VENV)/.locked: requirements.lock pyproject.toml
+define new_environment
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Outlast needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ".\nhint:  Choose another Python: make PYTHON=python3.12.")'
 	@$(PYTHON) -m venv --without-pip $(VENV)
+endef
+
+$(VENV)/.demo: requirements-demo.lock
+	$(new_environment)
+	$(call patiently,installing $< into $(VENV),$(PIP) install --require-hashes -r $<)
+	@touch $@
+
+$(VENV)/.locked: requirements.lock pyproject.toml
+	$(new_environment)
 	$(call patiently,installing requirements.lock into $(VENV),$(PIP) install --require-hashes -r requirements.lock \
 		&& $(PIP) install --no-deps --no-build-isolation -e .)
 	@touch $@
