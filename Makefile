@@ -43,7 +43,7 @@ help: ## List the targets.
 
 # The demo needs four packages. An environment that has everything will do, too.
 demo: $(VENV)/$(if $(wildcard $(VENV)/.locked),.locked,.demo) ## Train a small model and score with it under constant evictions.
-	@PYTHONPATH=src $(RUN) -m outlast demo
+	@PYTHONPATH="$(CURDIR)/src" $(RUN) -m outlast demo
 
 test: $(VENV)/.torch $(FRAMEWORKS)/.ready $(OLDER)/.ready parts ## Run every check: format, lint, types, imports, tests, docs.
 	$(call check,ruff format,$(BIN)/ruff format --check .)
