@@ -58,6 +58,8 @@ class Noisy(Samples):
 class Counting(torch.nn.Module):
     """Counts its calls, and keeps an average that is not in its state_dict."""
 
+    average: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.calls = 0

@@ -197,7 +197,7 @@ def part_of_a_split(seed: int) -> Any:
             return len(self.part)
 
         def __getitem__(self, index: int) -> int:
-            return 2 * self.part[index]
+            return int(2 * self.part[index])
 
     return DataLoader(Scaled(), 3, shuffle=True)
 
