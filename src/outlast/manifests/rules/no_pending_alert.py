@@ -53,6 +53,9 @@ def _may_wait(pod: Pod, review: Review) -> bool:
     aim = review.placement(pod)
     if aim.by is Evidence.PREFERENCE:
         return False
+    # On-demand nodes without an accelerator are seldom hard to get.
+    if not pod.accelerators and (aim.by is Evidence.TOLERATION or NodeTier.ON_DEMAND in aim.tiers):
+        return False
     # It may select a pool of another tier, too, which is not in these files.
     if aim.by is Evidence.TOLERATION and selects_pool(pod.demand):
         return False

@@ -62,6 +62,7 @@ def _waited_for(script: ShellScript) -> ShellCall | None:
         call
         for call in script.calls
         if call.program not in SETUP_COMMANDS
+        and not call.is_benchmark
         and _PROGRAM.fullmatch(call.program)
         # `if $VERBOSE; then` tests a value and runs nothing.
         and not (call.is_led and call.program.startswith("$"))

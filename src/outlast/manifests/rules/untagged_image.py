@@ -33,7 +33,7 @@ def untagged_image(pod: Pod, review: Review) -> Iterator[Fault]:
         return
     tiers = review.placement(pod).tiers
     for container in pod.all_containers:
-        image = container.image
+        image = (container.image or "").strip()
         if not image or is_placeholder(image) or "@" in image or image in _NOT_NAMES:
             continue
         name, colon, tag = image.rpartition(":")

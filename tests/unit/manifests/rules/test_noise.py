@@ -29,6 +29,10 @@ def server(spec: str) -> str:
     )
 
 
+def on_gpu(text: str) -> str:
+    return text.replace("{name: a,", "{name: a, resources: {limits: {nvidia.com/gpu: 1}},")
+
+
 @pytest.mark.parametrize(
     "image",
     ["V_IMAGE_URL", "auto", "gcr.io/PROJECT_ID/trainer", "$IMAGE", "__IMAGE__", "x/y:TAG_NAME"],
@@ -217,7 +221,9 @@ def test_to_tolerate_the_taint_of_gpu_nodes_is_no_wish_for_spot() -> None:
     ("text", "faults"),
     [
         (server(SPOT), 1),
-        (server(TOLERATES), 1),
+        # It can run on on-demand nodes, which are easy to get without an accelerator.
+        (server(TOLERATES), 0),
+        (on_gpu(server(TOLERATES)), 1),
         (server("nodeSelector: {workload-type: batch}\n      " + TOLERATES), 0),
         (server(f"affinity: {{nodeAffinity: {{{PREFERS}}}}}"), 0),
         # Who creates a Pod by hand sees that it waits.
@@ -699,3 +705,61 @@ def test_a_kustomization_needs_no_version(tmp_path: Path) -> None:
     )
 
     assert [one.code for one in lint(tmp_path)] == []
+
+
+def test_a_benchmark_of_the_network_needs_no_signal() -> None:
+    script = "command: [bash, -c, 'mpirun -np 16 /nccl/build/all_gather_perf -b 1K; echo done']"
+    text = pod(spec=SPOT).replace("{name: a,", f"{{name: a, {script},")
+
+    assert not lines(report(text), "OL110")
+    assert lines(report(text.replace("all_gather_perf", "train")), "OL110")
+
+
+def test_a_benchmark_of_the_network_needs_no_store() -> None:
+    job = manifest(
+        "batch/v1",
+        "Job",
+        f"spec:\n  template:\n    spec:\n      {SPOT}\n      restartPolicy: Never\n"
+        "      containers: [{name: a, image: 'x/a:1', command: [bash, -c, 'mpirun train'], "
+        "resources: {limits: {nvidia.com/gpu: 1}}}]\n",
+    )
+
+    assert lines(report(job), "OL403")
+    assert not lines(report(job.replace("train'", "all_reduce_perf -g 8'")), "OL403")
+
+
+def test_a_pod_that_tolerates_two_values_of_a_key_is_meant_for_several_pools() -> None:
+    spot = "{key: cloud.google.com/gke-spot, operator: Exists}"
+    small, large = (f"{{key: purpose, value: {value}}}" for value in ("small", "large"))
+
+    for tolerations, faults in ((f"{small}, {spot}", 1), (f"{small}, {large}, {spot}", 0)):
+        assert len(lines(report(server(f"tolerations: [{tolerations}]")), "OL501")) == faults
+
+
+def test_the_space_that_openshift_replaces_is_no_image() -> None:
+    assert lines(report(server("priority: 0").replace("registry.example/a:1", " "))) == []
+    assert lines(report(pod(" registry.example/a:1")), "OL908")
+
+
+def test_the_server_completes_an_empty_selector_of_a_job() -> None:
+    job = manifest(
+        "batch/v1",
+        "Job",
+        "spec:\n  selector: {}\n"
+        "  template:\n    spec: {restartPolicy: Never, containers: [{name: a, image: 'x/a:1'}]}\n",
+    )
+
+    assert not lines(report(job), "OL908")
+    assert lines(report(job.replace("{}", "{matchLabels: {app: a}}", 1)), "OL908")
+
+
+def test_a_class_that_falls_back_to_on_demand_waits_only_for_accelerators() -> None:
+    compute_class = manifest(
+        "cloud.google.com/v1",
+        "ComputeClass",
+        "spec: {priorities: [{spot: true, machineFamily: e2}, {machineFamily: e2}]}\n",
+    )
+    text = server("nodeSelector: {cloud.google.com/compute-class: x}")
+
+    assert not lines(report(text, compute_class), "OL301")
+    assert lines(report(on_gpu(text), compute_class), "OL301")

@@ -75,8 +75,8 @@ class Schemas:
         """The violations in an object."""
         name = _file_name(manifest)
         found = self._of_kind(name, manifest) if name else None
-        parts = [((), found)] if found else list(self._parts(manifest))
-        for path, (schema, validator) in parts:
+        parts = [((), found, False)] if found else list(self._parts(manifest))
+        for path, (schema, validator), is_partial in parts:
             data = get(manifest.data, path)
             if validator.is_valid(data):
                 continue
@@ -84,20 +84,21 @@ class Schemas:
                 if error.instance is None and _is_optional(error):
                     continue
                 for one in _explained(error, schema, path):
+                    # A partial template may lack fields, and have some of its own.
+                    if is_partial and one.problem is not SchemaProblem.UNQUOTED:
+                        continue
                     if not _is_excused(one, manifest):
                         yield one
 
-    def _parts(self, manifest: KubernetesObject) -> Iterator[tuple[Path, Any]]:
-        """The templates in a custom resource, with their schemas."""
+    def _parts(self, manifest: KubernetesObject) -> Iterator[tuple[Path, Any, bool]]:
+        """The templates in a custom resource, with their schemas, and whether they are partial."""
         for slot in SLOTS.get((manifest.group, manifest.kind), ()):
-            if slot.is_partial:
-                continue
             is_job = slot.job is not None
             name = _JOB_TEMPLATE if is_job else _POD_TEMPLATE
             for path in expand(manifest.data, slot.job if slot.job is not None else slot.template):
                 # A kind of Kubernetes in a version that it does not have is no template.
                 if path and isinstance(get(manifest.data, path), Map):
-                    yield path, self._of_definition(name)
+                    yield path, self._of_definition(name), slot.is_partial
 
     def _of_kind(self, name: str, manifest: KubernetesObject) -> Any:
         """The schema and its validator, None if there is none for this kind."""
