@@ -29,6 +29,9 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
         return
     if pod.get("spec", "terminationGracePeriodSeconds") is not None:
         return
+    # A Pod that only waits, such as one that people log in to, has nothing to save.
+    if pod.containers and all(map(waits_forever, pod.containers)):
+        return
     at = ("spec", "terminationGracePeriodSeconds")
     window = review.window_seconds(pod)
     yield pod.fault(
@@ -39,9 +42,6 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
         fix=pod.fix(f"Set the grace period to {window} s", Put(at, window), is_safe=False)
         if window
         else None,
-        # A server keeps no state: the next replica answers. Nor does a Pod that people log in to. A
-        # preference alone may never take hold.
-        is_minor=pod.is_server
-        or placement.by is Evidence.PREFERENCE
-        or all(map(waits_forever, pod.containers)),
+        # A server keeps no state: the next replica answers. A preference may never take hold.
+        is_minor=pod.is_server or placement.by is Evidence.PREFERENCE,
     )

@@ -435,10 +435,11 @@ def test_nothing_waits_for_a_script_that_prepares_a_container_to_log_in_to() -> 
 @pytest.mark.parametrize(
     "command", [INTERACTIVE, 'command: ["sleep", "infinity"]', 'args: [tail, "-f", /dev/null]']
 )
-def test_a_pod_to_log_in_to_without_a_grace_period_is_information(command: str) -> None:
-    text = pod(spec=SPOT).replace("name: a,", f"name: a, {command},")
+def test_a_pod_to_log_in_to_needs_no_grace_period(command: str) -> None:
+    text = pod(spec=SPOT)
 
-    assert only(report(text), "OL101").severity is Severity.INFO
+    assert lines(report(text), "OL101")
+    assert not lines(report(text.replace("name: a,", f"name: a, {command},")), "OL101")
 
 
 @pytest.mark.parametrize(
@@ -763,3 +764,59 @@ def test_a_class_that_falls_back_to_on_demand_waits_only_for_accelerators() -> N
 
     assert not lines(report(text, compute_class), "OL301")
     assert lines(report(on_gpu(text), compute_class), "OL301")
+
+
+def test_a_pod_that_only_waits_has_nothing_to_save() -> None:
+    text = server(SPOT).replace("{name: a,", "{name: a, command: [sleep, infinity],")
+
+    assert lines(report(text)) == []
+    assert lines(report(text.replace("[sleep, infinity]", "[serve]")), "OL101")
+
+
+def test_a_budget_for_pods_that_no_file_defines_may_protect_jobs() -> None:
+    budget = manifest(
+        "policy/v1",
+        "PodDisruptionBudget",
+        "spec: {maxUnavailable: 0, selector: {matchLabels: {app: a}}}\n",
+    )
+
+    assert only(report(budget), "OL704").severity is Severity.INFO
+    assert only(report(budget, server("priority: 0")), "OL704").severity is Severity.WARNING
+
+
+def test_a_word_in_capitals_stands_for_a_number() -> None:
+    ports = "spec: {ports: [{protocol: %s, port: %s}], selector: {app: a}}\n"
+
+    assert lines(report(manifest("v1", "Service", ports % ("TCP", "PORT")))) == []
+    assert lines(report(manifest("v1", "Service", ports % ("TCP", "port"))), "OL903")
+    assert lines(report(manifest("v1", "Service", ports % ("HTTP", "80"))), "OL908")
+
+
+def test_an_empty_value_in_a_template_is_filled_in_by_a_program(tmp_path: Path) -> None:
+    claim = (
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name:\nspec:\n  accessModes:\n"
+    )
+    tree(tmp_path, templates__claim_yaml=claim, claims__claim_yaml=claim)
+
+    found = [one.fault.place.source.name for one in lint(tmp_path) if one.code == "OL908"]
+
+    assert set(found) == {f"{tmp_path}/claims/claim.yaml"}
+    # What a template does not mention at all is missing from it.
+    tree(tmp_path, templates__claim_yaml=claim.replace("  accessModes:", "  storageClassName: a"))
+    assert lines(lint(tmp_path / "templates"), "OL908")
+
+
+def test_a_scheduling_gate_may_contain_a_placeholder() -> None:
+    gate = 'schedulingGates: [{name: "gke.io/x-<USER>"}]'
+
+    assert lines(report(pod(spec=gate)), "OL908") == []
+    assert lines(report(pod(spec=gate.replace("<USER>", "a b"))), "OL908")
+
+
+def test_a_directive_of_terraform_makes_a_file_a_template() -> None:
+    text = "kind: A\napiVersion: b/v1\nspec:\n%{ for one in all ~}\n  - ${one}\n%{ endfor ~}\n"
+
+    found = report(pod(), text)
+
+    assert lines(found) == []
+    assert found.notices == ("b.yaml: skipped a document that is a YAML template.",)

@@ -33,6 +33,11 @@ def is_replaced(text: str, source: SourceText) -> bool:
     return bool(_SNAKE_CASE.search(text))
 
 
+def is_in_templates(source: SourceText) -> bool:
+    """Whether a file is in a folder for templates, whose empty values a program fills in."""
+    return source.path is not None and "templates" in source.path.parts
+
+
 def is_vendored(source: SourceText) -> bool:
     """Whether a file is part of another project that this one includes."""
     return source.path is not None and "vendor" in source.path.parts

@@ -16,7 +16,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from outlast.manifests.lint.errors import LintError
-from outlast.manifests.lint.kubernetes.placeholders import is_replaced
+from outlast.manifests.lint.kubernetes.placeholders import is_in_templates, is_replaced
 from outlast.manifests.lint.kubernetes.templates import SLOTS, expand
 from outlast.manifests.lint.view import KubernetesObject
 from outlast.yamltext.errors import PlanningPackageMissing
@@ -31,6 +31,7 @@ _POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 _PLACEHOLDER = re.compile(
     r"\$\{?[A-Za-z_]|\{\{|^ENC\[|^<[^<>]+>$|^__\w+__$|^[A-Z]+(?:_[A-Z0-9]+)+$"
 )
+_CAPITALS = re.compile(r"[A-Z][A-Z0-9]+")
 # The server reads an empty value of these types as none, or as 0.
 _NUMBERS = (
     "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -53,13 +54,14 @@ class SchemaProblem(StrEnum):
 class SchemaError:
     """A violation of the schema at a path of the object.
 
-    `known` are the available fields, for an unknown field.
+    `known` are the available fields, for an unknown field; `expected` the types, for a wrong one.
     """
 
     problem: SchemaProblem
     path: Path
     message: str
     known: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
 
 
 class Schemas:
@@ -226,13 +228,15 @@ def _is_excused(error: SchemaError, manifest: KubernetesObject) -> bool:
             return True
     given = get(manifest.data, error.path)
     if given is None and error.problem is SchemaProblem.OTHER:
-        # A program fills in what a template leaves empty.
-        return manifest.source.path is not None and "templates" in manifest.source.path.parts
+        return is_in_templates(manifest.source)
     if isinstance(given, Map) and given.is_flow and list(given.values()) == [None]:
         # {volume-id}, which the reader replaces.
         return True
     if not isinstance(given, str):
         return False
+    if error.expected and "string" not in error.expected and _CAPITALS.fullmatch(given):
+        # PORT, where a number is due.
+        return True
     return bool(_PLACEHOLDER.search(given)) or is_replaced(given, manifest.source)
 
 
@@ -291,6 +295,7 @@ def _wrong_type(error: Any, path: Path) -> SchemaError:
         else SchemaProblem.OTHER,
         path=path,
         message=message + ".",
+        expected=expected,
     )
 
 
