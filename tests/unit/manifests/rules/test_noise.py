@@ -795,6 +795,7 @@ def test_a_word_in_capitals_stands_for_a_number() -> None:
 def test_an_empty_value_in_a_template_is_filled_in_by_a_program(tmp_path: Path) -> None:
     claim = (
         "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name:\nspec:\n  accessModes:\n"
+        "  resources: {requests: {storage: }}\n"
     )
     tree(tmp_path, templates__claim_yaml=claim, claims__claim_yaml=claim)
 
