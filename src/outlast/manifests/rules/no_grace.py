@@ -18,19 +18,15 @@ from outlast.manifests.rules.api import (
     Review,
     Severity,
     pod_rule,
-    waits_forever,
 )
 
 
 @pod_rule("OL101", Severity.WARNING)
 def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
     placement = review.placement(pod)
-    if not placement.includes_spot or pod.owner_kind == "DaemonSet":
+    if not placement.includes_spot or pod.owner_kind == "DaemonSet" or pod.only_waits:
         return
     if pod.get("spec", "terminationGracePeriodSeconds") is not None:
-        return
-    # A Pod that only waits, such as one that people log in to, has nothing to save.
-    if pod.containers and all(map(waits_forever, pod.containers)):
         return
     at = ("spec", "terminationGracePeriodSeconds")
     window = review.window_seconds(pod)

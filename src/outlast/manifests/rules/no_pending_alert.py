@@ -22,7 +22,6 @@ from outlast.manifests.rules.api import (
     alert_texts,
     review_rule,
     selects_pool,
-    waits_forever,
 )
 
 # Nobody waits for a Pod of a DaemonSet. A Pod without an owner is watched by who created it.
@@ -37,9 +36,7 @@ def no_pending_alert(review: Review) -> Iterator[Fault]:
     waiting = [
         pod
         for pod in review.own_pods
-        if pod.owner_kind not in _NOT_AWAITED
-        and _may_wait(pod, review)
-        and not all(map(waits_forever, pod.containers))
+        if pod.owner_kind not in _NOT_AWAITED and _may_wait(pod, review) and not pod.only_waits
     ]
     owners = {id(pod.manifest) for pod in waiting}
     if waiting:

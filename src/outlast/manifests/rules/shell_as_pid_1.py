@@ -41,6 +41,8 @@ def shell_as_pid_1(pod: Pod, review: Review) -> Iterator[Fault]:
     }:
         return
     for container in pod.containers:
+        if container.is_network_daemon:
+            continue
         # Without a command, the image defines the first process.
         script = script_in(container, ("command",), ("args",)) if container.get("command") else None
         program = None if script is None else _waited_for(script)

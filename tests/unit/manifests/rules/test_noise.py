@@ -821,3 +821,33 @@ def test_a_directive_of_terraform_makes_a_file_a_template() -> None:
 
     assert lines(found) == []
     assert found.notices == ("b.yaml: skipped a document that is a YAML template.",)
+
+
+def test_people_log_in_to_a_pod_next_to_a_daemon() -> None:
+    waits = "{name: b, image: 'registry.example/b:1', command: [sleep, infinity]}"
+    daemon = "command: [sh, -c, 'chmod 755 /fts/daemon.sh; /fts/daemon.sh --hops=2']"
+    text = pod(spec=SPOT).replace("{name: a,", f"{waits}, {{name: a, {daemon},")
+
+    assert {"OL101", "OL110"} <= {code for code, _ in lines(report(text))}
+    assert lines(report(text.replace("example/a:", "example/tcpgpudmarxd-dev:"))) == []
+
+
+def test_what_is_no_object_needs_no_version() -> None:
+    text = "kind: Configuration\nmetadata: {name: a}\nstages: []\n"
+
+    assert only(report(pod(), text), "OL903").severity is Severity.INFO
+    assert only(report(pod(), text + "spec: {}\n"), "OL903").severity is Severity.ERROR
+
+
+def test_an_image_with_the_name_of_its_object_is_built_by_a_tool() -> None:
+    text = server("priority: 0")
+
+    assert lines(report(text.replace("registry.example/a:1", "x")), "OL904") == []
+    assert lines(report(text.replace("registry.example/a:1", "y")), "OL904")
+
+
+def test_a_test_that_is_named_for_its_mistake_is_test_data(tmp_path: Path) -> None:
+    tree(tmp_path, a_yaml=pod(), test__e2e__invalid_yaml="kind: [")
+
+    assert not lint(tmp_path).findings
+    assert lines(lint(tmp_path / "test"), "OL901")

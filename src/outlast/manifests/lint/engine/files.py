@@ -8,6 +8,7 @@ them are wrong on purpose.
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ _SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "v
 _TEST_DATA_FOLDERS = frozenset(("testdata", "test-data", "test_data"))
 _TEST_FOLDERS = frozenset(("test", "tests"))
 _DATA_FOLDERS = frozenset(("data", "fixtures"))
+_WRONG_NAME = re.compile(r"(?:^|[_.-])(?:bad|broken|invalid|malformed)(?:$|[_.-])")
 _MANIFEST_WORDS = (b"kind", b"nodePools", b"machineType")
 _SCRIPT_WORDS = (b"gcloud",)
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -57,13 +59,18 @@ class InputFile:
 
     @property
     def is_test_data(self) -> bool:
-        """Whether it is in a folder for data of tests, below the folder that was named."""
+        """Whether it is data of tests, below the folder that was named.
+
+        It is in a folder for such data, or in one for tests and its name says that it is wrong.
+        """
         if self.path is None or self.folder is None:
             return False
         folders = self.path.relative_to(self.folder).parts[:-1]
         if not _TEST_DATA_FOLDERS.isdisjoint(folders):
             return True
-        return not _TEST_FOLDERS.isdisjoint(folders) and not _DATA_FOLDERS.isdisjoint(folders)
+        if _TEST_FOLDERS.isdisjoint(folders):
+            return False
+        return not _DATA_FOLDERS.isdisjoint(folders) or bool(_WRONG_NAME.search(self.path.stem))
 
 
 def collect(
