@@ -851,3 +851,34 @@ def test_a_test_that_is_named_for_its_mistake_is_test_data(tmp_path: Path) -> No
 
     assert not lint(tmp_path).findings
     assert lines(lint(tmp_path / "test"), "OL901")
+
+
+def test_a_sentence_in_capitals_is_no_name_and_no_image() -> None:
+    text = pod("FILLED BY THE OPERATOR").replace("{name: x}", "{name: x, namespace: FILLED IN}")
+
+    assert lines(report(text)) == []
+    assert lines(report(text.replace("FILLED IN", "Filled in")), "OL908")
+
+
+def test_percent_signs_around_a_name_make_a_file_a_template() -> None:
+    text = "kind: A\napiVersion: b/v1\nspec:\n  zone: %%REGION%%-a\n"
+
+    assert lines(report(pod(), text)) == []
+    assert lines(report(pod(), text.replace("%%REGION%%", "%REGION")), "OL901")
+
+
+def test_a_pod_that_holds_room_for_others_has_nothing_to_save() -> None:
+    text = server(SPOT)
+
+    assert lines(report(text), "OL101")
+    assert lines(report(text.replace("example/a:1", "example/pause:3.9"))) == []
+
+
+def test_the_manifests_of_go_modules_are_not_those_of_the_project(tmp_path: Path) -> None:
+    wrong = pod("registry.example/a").replace("v1", "v0")
+    tree(tmp_path, a_yaml=pod(), vendor__k8s__b_yaml=wrong)
+
+    assert [one.code for one in lint(tmp_path)] != []
+    (tmp_path / "vendor/modules.txt").write_text("# k8s.io/api v0.36.0\n")
+    assert [one.code for one in lint(tmp_path)] == []
+    assert lint(tmp_path / "vendor").findings

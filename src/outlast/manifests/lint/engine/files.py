@@ -166,10 +166,21 @@ def _walk(root: Path) -> Iterator[Path]:
         *JSONNET_ENDINGS,
     )
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(n for n in folders if n[0] != "." and n not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name[0] != "."
+            and name not in _SKIPPED_FOLDERS
+            and not (name == "vendor" and _is_of_go(Path(folder, name)))
+        )
         for name in sorted(name for name in names if name[0] != "."):
             if name.endswith(endings) or name in _KUSTOMIZATIONS:
                 yield Path(folder, name)
+
+
+def _is_of_go(vendor: Path) -> bool:
+    """Whether a folder has the sources of Go modules, with the manifests of their projects."""
+    return any((vendor / name).exists() for name in ("modules.txt", "github.com", "k8s.io"))
 
 
 def _read(path: Path, *, is_named: bool) -> bytes | None:

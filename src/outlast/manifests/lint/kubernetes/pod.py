@@ -71,6 +71,11 @@ class Container(ObjectView):
         return self.is_init and self.text("restartPolicy") == "Always"
 
     @property
+    def is_pause(self) -> bool:
+        """Whether it only holds room for other Pods."""
+        return (self.image or "").partition(":")[0].endswith("/pause")
+
+    @property
     def is_network_daemon(self) -> bool:
         """Whether it is the daemon of GPUDirect, which keeps nothing."""
         return "/tcpgpudmarxd" in (self.image or "")
@@ -263,7 +268,7 @@ class Pod(ObjectView):
     def only_waits(self) -> bool:
         """Whether it has nothing to save: its containers wait, so that people can log in."""
         working = [one for one in self.containers if not one.is_network_daemon]
-        return bool(working) and all(map(waits_forever, working))
+        return bool(working) and all(one.is_pause or waits_forever(one) for one in working)
 
     def _containers(self, key: str) -> Iterator[Container]:
         for index, item in self.mappings("spec", key):

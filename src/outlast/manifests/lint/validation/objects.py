@@ -10,6 +10,7 @@ from typing import Any
 from outlast.manifests.lint.kubernetes.placeholders import (
     asks_for_value,
     is_in_templates,
+    is_instruction,
     is_replaced,
 )
 from outlast.manifests.lint.kubernetes.templates import SLOTS, expand
@@ -172,7 +173,7 @@ def _is_placeholder(manifest: KubernetesObject, refusal: Refusal) -> bool:
         return False
     if refusal.reason is Reason.MALFORMED and asks_for_value(value):
         return True
-    if is_replaced(value, manifest.source):
+    if is_replaced(value, manifest.source) or is_instruction(value):
         return True
     # A word in capitals is a placeholder for a name, but a mistake where one of a few words is due.
     is_word = refusal.reason is Reason.INVALID and _CAPITALS.search(value)
