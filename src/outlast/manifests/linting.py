@@ -316,8 +316,13 @@ def _report(
         notices += _gone_notice(gone.total())
     objects = sum(len(part.subjects) for part in parts)
     sources = {id(file.source) for file in files}
-    places = {(id(pool.place.source), pool.place.start) for part in parts for pool in part.pools}
-    pools = sum(source in sources for source, _ in places)
+    # A list of pools in Terraform is one place.
+    places = {
+        (id(pool.place.source), pool.place.start, pool.name)
+        for part in parts
+        for pool in part.pools
+    }
+    pools = sum(source in sources for source, *_ in places)
     # A finding in a --pools file does not count as something linted.
     has_findings = any(id(one.fault.place.source) in sources for one in outcome.findings)
     if not objects and not pools and not has_findings:

@@ -55,6 +55,13 @@ class BuiltMap(Map):
     def origin(self, key: str) -> Origin:
         return Origin(source=self.sources[key], span=self.spans[key])
 
+    def own(self, key: str) -> Any:
+        """The value at a key, None if there is none. A shared one is copied, as it may change."""
+        value = self.get(key)
+        if isinstance(value, _NODES) and not isinstance(value, BuiltMap | BuiltSeq):
+            value = self[key] = copied(value, self.sources[key])
+        return value
+
     def child(self, key: str, origin: Origin) -> "BuiltMap | None":
         """The mapping at a key, created if missing, None if there is something else."""
         if self.get(key) is None:
@@ -87,15 +94,22 @@ class BuiltSeq(Seq):
         self.put(len(self), other[index], other.spans[index], other.sources[index])
 
 
-def copied(node: Any, source: SourceText, shift: Shift | None = None) -> Any:
-    """A copy of a value that was read from `source`, or that was built. `shift` moves offsets."""
+def copied(
+    node: Any, source: SourceText, shift: Shift | None = None, *, shared: str | None = None
+) -> Any:
+    """A copy of a value that was read from `source`, or that was built. `shift` moves offsets.
+
+    The mappings under the key `shared` are not copied. `own` copies them if they may change.
+    """
     if isinstance(node, Map):
         new = BuiltMap(_moved(node.start, shift), is_flow=node.is_flow)
         new.end = _moved(node.end, shift)
         new.merged = node.merged
         # Most values are scalars, which need no copy. The order of the spans is that of the keys.
         for key, value in node.items():
-            new[key] = copied(value, source, shift) if isinstance(value, _NODES) else value
+            if isinstance(value, _NODES) and key != shared:
+                value = copied(value, source, shift, shared=shared)
+            new[key] = value
         spans = {key: node.spans[key] for key in node}
         if shift is not None:
             spans = {
@@ -110,7 +124,8 @@ def copied(node: Any, source: SourceText, shift: Shift | None = None) -> Any:
         items = BuiltSeq(_moved(node.start, shift), is_flow=node.is_flow)
         items.end = _moved(node.end, shift)
         items += [
-            copied(value, source, shift) if isinstance(value, _NODES) else value for value in node
+            copied(value, source, shift, shared=shared) if isinstance(value, _NODES) else value
+            for value in node
         ]
         items.spans = [(_moved(start, shift), _moved(end, shift)) for start, end in node.spans]
         items.sources = list(node.sources) if isinstance(node, BuiltSeq) else [source] * len(items)

@@ -31,7 +31,7 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
   something missing, pass the path it should have: the key of its parent is shown.
 - `review.window_seconds(pod)` is how long a Pod can run after its Spot node is reclaimed.
   `failure_rules_of(job)` parses a podFailurePolicy, `script_in(...)` the script given to a shell,
-  `waits_forever(container)` whether people log in to it,
+  `pod.only_waits` whether it has nothing to save,
   `kueue_references(...)` what a Kueue object refers to.
 - `review.of_kind(...)` and `review.find(...)` return other objects, `review.pools` node pools. An
   object that no file defines may exist in the cluster: its absence proves nothing.
@@ -153,7 +153,6 @@ from outlast.manifests.lint.kubernetes.script import (
     only_shows_or_measures,
     script_in,
     sleep_seconds,
-    waits_forever,
 )
 from outlast.manifests.lint.kubernetes.storage import (
     FUSE_SIDECAR,
@@ -281,5 +280,4 @@ __all__ = [
     "share_namespace",
     "sleep_seconds",
     "tolerated_tier",
-    "waits_forever",
 ]

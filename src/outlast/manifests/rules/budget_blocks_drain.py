@@ -34,7 +34,10 @@ def budget_blocks_drain(manifest: KubernetesObject, review: Review) -> Iterator[
             shown = repr(value) if isinstance(value, str) else value
             of = "" if total is None else f" of {total} selected Pod{'s' * (total != 1)}"
             yield manifest.fault(
-                f"{field} is {shown}{of}, so no Pod can ever be evicted.", at=("spec", field)
+                f"{field} is {shown}{of}, so no Pod can ever be evicted.",
+                at=("spec", field),
+                # Pods that no file defines may be those of Jobs, which a budget may well protect.
+                is_minor=not pods,
             )
 
 

@@ -6,33 +6,62 @@ Instead: use the exact name: nvidia.com/gpu, amd.com/gpu or google.com/tpu.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
-from outlast.manifests.rules.api import Fault, Pod, Rename, Review, Severity, pod_rule
+from outlast.manifests.rules.api import (
+    Fault,
+    KubernetesObject,
+    ObjectView,
+    Path,
+    Rename,
+    Review,
+    Severity,
+    object_rule,
+)
 
 _DEVICES = {("nvidia", "gpu"), ("amd", "gpu"), ("google", "tpu")}
 _PARTS = ("requests", "limits")
 
 
-@pod_rule("OL514", Severity.ERROR, on_patches=True)
-def misspelled_resource(pod: Pod, review: Review) -> Iterator[Fault]:
-    for container in pod.all_containers:
+@object_rule("OL514", Severity.ERROR, on_patches=True)
+def misspelled_resource(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
+    containers = [one for pod in review.pods_in(manifest) for one in pod.all_containers]
+    for container in containers:
         for part in _PARTS:
-            amounts = container.mapping("resources", part)
-            for name in amounts:
-                meant = _meant(name)
-                if meant is None:
-                    continue
-                at = ("resources", part, name)
-                yield container.fault(
-                    f"No node offers {name!r}; the resource is called {meant!r}.",
-                    at=at,
-                    of_key=True,
-                    hint=f"Change it to {meant!r}.",
-                    # The Pod can then run for the first time.
-                    fix=container.fix(f"Change it to {meant}", Rename(at, meant), is_safe=False)
-                    if meant not in amounts
-                    else None,
-                )
+            yield from _misspelled(container, ("resources", part))
+    # Custom resources request devices outside Pod templates, too: a TrainJob for each node.
+    if "." in manifest.group and manifest.kind != "CustomResourceDefinition":
+        for path in _amounts(manifest.data, ()):
+            yield from _misspelled(manifest, path)
+
+
+def _misspelled(view: ObjectView, path: Path) -> Iterator[Fault]:
+    amounts = view.mapping(*path)
+    for name in amounts:
+        meant = _meant(name)
+        if meant is None:
+            continue
+        at = (*path, name)
+        yield view.fault(
+            f"No node offers {name!r}; the resource is called {meant!r}.",
+            at=at,
+            of_key=True,
+            hint=f"Change it to {meant!r}.",
+            # The Pod can then run for the first time.
+            fix=view.fix(f"Change it to {meant}", Rename(at, meant), is_safe=False)
+            if meant not in amounts
+            else None,
+        )
+
+
+def _amounts(node: Any, path: Path) -> Iterator[Path]:
+    """The paths of the requests and limits in a mapping or list."""
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in items:
+        if isinstance(value, dict | list):
+            if key in _PARTS and isinstance(value, dict):
+                yield (*path, key)
+            yield from _amounts(value, (*path, key))
 
 
 def _meant(name: str) -> str | None:

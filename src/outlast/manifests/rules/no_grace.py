@@ -18,14 +18,13 @@ from outlast.manifests.rules.api import (
     Review,
     Severity,
     pod_rule,
-    waits_forever,
 )
 
 
 @pod_rule("OL101", Severity.WARNING)
 def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
     placement = review.placement(pod)
-    if not placement.includes_spot or pod.owner_kind == "DaemonSet":
+    if not placement.includes_spot or pod.owner_kind == "DaemonSet" or pod.only_waits:
         return
     if pod.get("spec", "terminationGracePeriodSeconds") is not None:
         return
@@ -39,9 +38,6 @@ def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
         fix=pod.fix(f"Set the grace period to {window} s", Put(at, window), is_safe=False)
         if window
         else None,
-        # A server keeps no state: the next replica answers. Nor does a Pod that people log in to. A
-        # preference alone may never take hold.
-        is_minor=pod.is_server
-        or placement.by is Evidence.PREFERENCE
-        or all(map(waits_forever, pod.containers)),
+        # A server keeps no state: the next replica answers. A preference may never take hold.
+        is_minor=pod.is_server or placement.by is Evidence.PREFERENCE,
     )

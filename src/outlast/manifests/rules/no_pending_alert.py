@@ -36,7 +36,7 @@ def no_pending_alert(review: Review) -> Iterator[Fault]:
     waiting = [
         pod
         for pod in review.own_pods
-        if pod.owner_kind not in _NOT_AWAITED and _may_wait(pod, review)
+        if pod.owner_kind not in _NOT_AWAITED and _may_wait(pod, review) and not pod.only_waits
     ]
     owners = {id(pod.manifest) for pod in waiting}
     if waiting:
@@ -52,6 +52,9 @@ def no_pending_alert(review: Review) -> Iterator[Fault]:
 def _may_wait(pod: Pod, review: Review) -> bool:
     aim = review.placement(pod)
     if aim.by is Evidence.PREFERENCE:
+        return False
+    # On-demand nodes without an accelerator are seldom hard to get.
+    if not pod.accelerators and (aim.by is Evidence.TOLERATION or NodeTier.ON_DEMAND in aim.tiers):
         return False
     # It may select a pool of another tier, too, which is not in these files.
     if aim.by is Evidence.TOLERATION and selects_pool(pod.demand):

@@ -1,7 +1,7 @@
 """A Kueue object of v1beta2 uses a field that only v1beta1 has.
 
-Why: v1beta2 of Kueue's API has no admissionChecks in a ClusterQueue. kubectl rejects the field,
-other clients drop it silently: the queue then has no admission check, so its Jobs are admitted
+Why: the v1beta2 API of Kueue has no admissionChecks in a ClusterQueue. kubectl rejects the field;
+other clients drop it silently. The queue then has no admission check, so its Jobs are admitted
 without a request for nodes.
 Instead: list the checks in admissionChecksStrategy.admissionChecks, each with its name.
 """

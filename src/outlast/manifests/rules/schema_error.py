@@ -15,6 +15,8 @@ from outlast.manifests.rules.api import (
     object_rule,
 )
 
+# One of these is in almost every object.
+_CONTENT = ("data", "roleRef", "rules", "spec", "stringData", "subjects", "webhooks")
 # Each of these has its own rule.
 _ELSEWHERE = (SchemaProblem.UNKNOWN_FIELD, SchemaProblem.UNQUOTED)
 
@@ -24,7 +26,9 @@ def schema_error(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
     for field in ("apiVersion", "kind"):
         # A patch with a target needs neither.
         if manifest.text(field) is None and not manifest.is_patch:
-            yield manifest.fault(f"{field} is missing.", at=(field,))
+            # Programs read files with a kind, too, that are no objects of Kubernetes.
+            is_object = not manifest.data.keys().isdisjoint(_CONTENT)
+            yield manifest.fault(f"{field} is missing.", at=(field,), is_minor=not is_object)
     for error in review.schema_errors(manifest):
         if error.problem not in _ELSEWHERE:
             yield manifest.fault(error.message, at=error.path)

@@ -41,6 +41,8 @@ def shell_as_pid_1(pod: Pod, review: Review) -> Iterator[Fault]:
     }:
         return
     for container in pod.containers:
+        if container.is_network_daemon:
+            continue
         # Without a command, the image defines the first process.
         script = script_in(container, ("command",), ("args",)) if container.get("command") else None
         program = None if script is None else _waited_for(script)
@@ -62,6 +64,7 @@ def _waited_for(script: ShellScript) -> ShellCall | None:
         call
         for call in script.calls
         if call.program not in SETUP_COMMANDS
+        and not call.is_benchmark
         and _PROGRAM.fullmatch(call.program)
         # `if $VERBOSE; then` tests a value and runs nothing.
         and not (call.is_led and call.program.startswith("$"))

@@ -36,7 +36,7 @@ def tolerated_not_selected(pod: Pod, review: Review) -> Iterator[Fault]:
     # The taint of accelerator nodes: all Pods that request one tolerate it, on any tier.
     if aim.toleration.key in _ACCELERATOR_TAINTS:
         return
-    if _tolerates_on_demand(pod, review):
+    if _tolerates_on_demand(pod, review) or _is_for_several_pools(pod):
         return
     yield pod.fault(
         f"The Pod tolerates the taint {str(aim.toleration)!r} of Spot nodes but does not select "
@@ -53,6 +53,15 @@ def _tolerates_on_demand(pod: Pod, review: Review) -> bool:
         taint for pool in review.pools if pool.tier is NodeTier.ON_DEMAND for taint in pool.taints
     ]
     return any(one.key and one.matches(taint) for one in pod.demand.tolerations for taint in taints)
+
+
+def _is_for_several_pools(pod: Pod) -> bool:
+    """Whether it tolerates two values of one key, which no node has at once."""
+    values: dict[str, set[str]] = {}
+    for one in pod.demand.tolerations:
+        if one.key and one.value:
+            values.setdefault(one.key, set()).add(one.value)
+    return any(len(found) > 1 for found in values.values())
 
 
 def _selection(pod: Pod) -> Change:

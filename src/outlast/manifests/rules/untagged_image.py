@@ -33,7 +33,7 @@ def untagged_image(pod: Pod, review: Review) -> Iterator[Fault]:
         return
     tiers = review.placement(pod).tiers
     for container in pod.all_containers:
-        image = container.image
+        image = (container.image or "").strip()
         if not image or is_placeholder(image) or "@" in image or image in _NOT_NAMES:
             continue
         name, colon, tag = image.rpartition(":")
@@ -56,4 +56,5 @@ def _is_built_by_a_tool(image: str, pod: Pod) -> bool:
     """Whether a tool such as Skaffold puts the image that it builds in the place of this name."""
     if "/" in image or image in _OFFICIAL:
         return False
-    return pod.manifest.is_base or (pod.manifest.overlay is not None and image == pod.manifest.name)
+    has_name_of_owner = image == pod.manifest.name and pod.owner_kind != "Pod"
+    return pod.manifest.is_base or has_name_of_owner

@@ -260,3 +260,48 @@ def test_objects_of_one_overlay_are_not_looked_up_from_another(tmp_path: Path) -
 
     assert found.code == "OL702"
     assert "/b'" in found.message
+
+
+CRD = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: runs.example.com}
+spec:
+  group: example.com
+  names: {kind: Run, plural: runs}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties: {steps: {type: integer}}
+"""
+SCHEMA = "/spec/versions/0/schema/openAPIV3Schema/properties/steps/type"
+
+
+def test_a_patch_of_a_schema_changes_it_in_its_overlay_only(tmp_path: Path) -> None:
+    def patched(*operations: str) -> str:
+        return (
+            "resources: [../base]\npatches:\n  - target: {kind: CustomResourceDefinition}\n"
+            "    patch: |-\n" + "".join(f"      - {{{one}}}\n" for one in operations)
+        )
+
+    before = f"op: test, path: {SCHEMA}, value: integer"
+    change = f"op: replace, path: {SCHEMA}, value: string"
+    after = f"op: test, path: {SCHEMA}, value: string"
+    tree(
+        tmp_path,
+        base__kustomization_yaml="resources: [crd.yaml]\n",
+        base__crd_yaml=CRD,
+        a__kustomization_yaml=patched(before, change, after),
+        b__kustomization_yaml=patched(before),
+        c__kustomization_yaml=patched(after),
+    )
+
+    found = lint(tmp_path)
+
+    assert not found.findings
+    assert [one.split(":")[0] for one in found.notices] == [f"{tmp_path}/c/kustomization.yaml"]

@@ -223,3 +223,19 @@ def test_a_chart_that_helm_refuses_is_named(
     (notice,) = lint(chart(tmp_path)).notices
 
     assert "helm: Error: missing dependency" in notice
+
+
+def test_all_charts_without_helm_have_one_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("a", "b"):
+        folder = tmp_path / name / "templates"
+        folder.mkdir(parents=True)
+        (tmp_path / name / "Chart.yaml").write_text(f"name: {name}\n")
+        (folder / "x.yaml").write_text("kind: Pod\nname: {{ .Values.name }}\n")
+    (tmp_path / "pod.yaml").write_text(manifest("v1", "Pod", "spec: {containers: []}\n"))
+
+    (notice,) = lint(tmp_path).notices
+
+    assert notice.startswith(f"{tmp_path}/a and 1 more: skipped 2 Helm templates, because helm")

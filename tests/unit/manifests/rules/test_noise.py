@@ -29,6 +29,10 @@ def server(spec: str) -> str:
     )
 
 
+def on_gpu(text: str) -> str:
+    return text.replace("{name: a,", "{name: a, resources: {limits: {nvidia.com/gpu: 1}},")
+
+
 @pytest.mark.parametrize(
     "image",
     ["V_IMAGE_URL", "auto", "gcr.io/PROJECT_ID/trainer", "$IMAGE", "__IMAGE__", "x/y:TAG_NAME"],
@@ -217,7 +221,9 @@ def test_to_tolerate_the_taint_of_gpu_nodes_is_no_wish_for_spot() -> None:
     ("text", "faults"),
     [
         (server(SPOT), 1),
-        (server(TOLERATES), 1),
+        # It can run on on-demand nodes, which are easy to get without an accelerator.
+        (server(TOLERATES), 0),
+        (on_gpu(server(TOLERATES)), 1),
         (server("nodeSelector: {workload-type: batch}\n      " + TOLERATES), 0),
         (server(f"affinity: {{nodeAffinity: {{{PREFERS}}}}}"), 0),
         # Who creates a Pod by hand sees that it waits.
@@ -429,10 +435,11 @@ def test_nothing_waits_for_a_script_that_prepares_a_container_to_log_in_to() -> 
 @pytest.mark.parametrize(
     "command", [INTERACTIVE, 'command: ["sleep", "infinity"]', 'args: [tail, "-f", /dev/null]']
 )
-def test_a_pod_to_log_in_to_without_a_grace_period_is_information(command: str) -> None:
-    text = pod(spec=SPOT).replace("name: a,", f"name: a, {command},")
+def test_a_pod_to_log_in_to_needs_no_grace_period(command: str) -> None:
+    text = pod(spec=SPOT)
 
-    assert only(report(text), "OL101").severity is Severity.INFO
+    assert lines(report(text), "OL101")
+    assert not lines(report(text.replace("name: a,", f"name: a, {command},")), "OL101")
 
 
 @pytest.mark.parametrize(
@@ -699,3 +706,179 @@ def test_a_kustomization_needs_no_version(tmp_path: Path) -> None:
     )
 
     assert [one.code for one in lint(tmp_path)] == []
+
+
+def test_a_benchmark_of_the_network_needs_no_signal() -> None:
+    script = "command: [bash, -c, 'mpirun -np 16 /nccl/build/all_gather_perf -b 1K; echo done']"
+    text = pod(spec=SPOT).replace("{name: a,", f"{{name: a, {script},")
+
+    assert not lines(report(text), "OL110")
+    assert lines(report(text.replace("all_gather_perf", "train")), "OL110")
+
+
+def test_a_benchmark_of_the_network_needs_no_store() -> None:
+    job = manifest(
+        "batch/v1",
+        "Job",
+        f"spec:\n  template:\n    spec:\n      {SPOT}\n      restartPolicy: Never\n"
+        "      containers: [{name: a, image: 'x/a:1', command: [bash, -c, 'mpirun train'], "
+        "resources: {limits: {nvidia.com/gpu: 1}}}]\n",
+    )
+
+    assert lines(report(job), "OL403")
+    assert not lines(report(job.replace("train'", "all_reduce_perf -g 8'")), "OL403")
+
+
+def test_a_pod_that_tolerates_two_values_of_a_key_is_meant_for_several_pools() -> None:
+    spot = "{key: cloud.google.com/gke-spot, operator: Exists}"
+    small, large = (f"{{key: purpose, value: {value}}}" for value in ("small", "large"))
+
+    for tolerations, faults in ((f"{small}, {spot}", 1), (f"{small}, {large}, {spot}", 0)):
+        assert len(lines(report(server(f"tolerations: [{tolerations}]")), "OL501")) == faults
+
+
+def test_the_space_that_openshift_replaces_is_no_image() -> None:
+    assert lines(report(server("priority: 0").replace("registry.example/a:1", " "))) == []
+    assert lines(report(pod(" registry.example/a:1")), "OL908")
+
+
+def test_the_server_completes_an_empty_selector_of_a_job() -> None:
+    job = manifest(
+        "batch/v1",
+        "Job",
+        "spec:\n  selector: {}\n"
+        "  template:\n    spec: {restartPolicy: Never, containers: [{name: a, image: 'x/a:1'}]}\n",
+    )
+
+    assert not lines(report(job), "OL908")
+    assert lines(report(job.replace("{}", "{matchLabels: {app: a}}", 1)), "OL908")
+
+
+def test_a_class_that_falls_back_to_on_demand_waits_only_for_accelerators() -> None:
+    compute_class = manifest(
+        "cloud.google.com/v1",
+        "ComputeClass",
+        "spec: {priorities: [{spot: true, machineFamily: e2}, {machineFamily: e2}]}\n",
+    )
+    text = server("nodeSelector: {cloud.google.com/compute-class: x}")
+
+    assert not lines(report(text, compute_class), "OL301")
+    assert lines(report(on_gpu(text), compute_class), "OL301")
+
+
+def test_a_pod_that_only_waits_has_nothing_to_save() -> None:
+    text = server(SPOT).replace("{name: a,", "{name: a, command: [sleep, infinity],")
+
+    assert lines(report(text)) == []
+    assert lines(report(text.replace("[sleep, infinity]", "[serve]")), "OL101")
+
+
+def test_a_budget_for_pods_that_no_file_defines_may_protect_jobs() -> None:
+    budget = manifest(
+        "policy/v1",
+        "PodDisruptionBudget",
+        "spec: {maxUnavailable: 0, selector: {matchLabels: {app: a}}}\n",
+    )
+
+    assert only(report(budget), "OL704").severity is Severity.INFO
+    assert only(report(budget, server("priority: 0")), "OL704").severity is Severity.WARNING
+
+
+def test_a_word_in_capitals_stands_for_a_number() -> None:
+    ports = "spec: {ports: [{protocol: %s, port: %s}], selector: {app: a}}\n"
+
+    assert lines(report(manifest("v1", "Service", ports % ("TCP", "PORT")))) == []
+    assert lines(report(manifest("v1", "Service", ports % ("TCP", "port"))), "OL903")
+    assert lines(report(manifest("v1", "Service", ports % ("HTTP", "80"))), "OL908")
+
+
+def test_an_empty_value_in_a_template_is_filled_in_by_a_program(tmp_path: Path) -> None:
+    claim = (
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata:\n  name:\nspec:\n  accessModes:\n"
+        "  resources: {requests: {storage: }}\n"
+    )
+    tree(tmp_path, templates__claim_yaml=claim, claims__claim_yaml=claim)
+
+    found = [one.fault.place.source.name for one in lint(tmp_path) if one.code == "OL908"]
+
+    assert set(found) == {f"{tmp_path}/claims/claim.yaml"}
+    # What a template does not mention at all is missing from it.
+    tree(tmp_path, templates__claim_yaml=claim.replace("  accessModes:", "  storageClassName: a"))
+    assert lines(lint(tmp_path / "templates"), "OL908")
+
+
+def test_a_scheduling_gate_may_contain_a_placeholder() -> None:
+    gate = 'schedulingGates: [{name: "gke.io/x-<USER>"}]'
+
+    assert lines(report(pod(spec=gate)), "OL908") == []
+    assert lines(report(pod(spec=gate.replace("<USER>", "a b"))), "OL908")
+
+
+def test_a_directive_of_terraform_makes_a_file_a_template() -> None:
+    text = "kind: A\napiVersion: b/v1\nspec:\n%{ for one in all ~}\n  - ${one}\n%{ endfor ~}\n"
+
+    found = report(pod(), text)
+
+    assert lines(found) == []
+    assert found.notices == ("b.yaml: skipped a document that is a YAML template.",)
+
+
+def test_people_log_in_to_a_pod_next_to_a_daemon() -> None:
+    waits = "{name: b, image: 'registry.example/b:1', command: [sleep, infinity]}"
+    daemon = "command: [sh, -c, 'chmod 755 /fts/daemon.sh; /fts/daemon.sh --hops=2']"
+    text = pod(spec=SPOT).replace("{name: a,", f"{waits}, {{name: a, {daemon},")
+
+    assert {"OL101", "OL110"} <= {code for code, _ in lines(report(text))}
+    assert lines(report(text.replace("example/a:", "example/tcpgpudmarxd-dev:"))) == []
+
+
+def test_what_is_no_object_needs_no_version() -> None:
+    text = "kind: Configuration\nmetadata: {name: a}\nstages: []\n"
+
+    assert only(report(pod(), text), "OL903").severity is Severity.INFO
+    assert only(report(pod(), text + "spec: {}\n"), "OL903").severity is Severity.ERROR
+
+
+def test_an_image_with_the_name_of_its_object_is_built_by_a_tool() -> None:
+    text = server("priority: 0")
+
+    assert lines(report(text.replace("registry.example/a:1", "x")), "OL904") == []
+    assert lines(report(text.replace("registry.example/a:1", "y")), "OL904")
+
+
+def test_a_test_that_is_named_for_its_mistake_is_test_data(tmp_path: Path) -> None:
+    tree(tmp_path, a_yaml=pod(), test__e2e__invalid_yaml="kind: [")
+
+    assert not lint(tmp_path).findings
+    assert lines(lint(tmp_path / "test"), "OL901")
+
+
+def test_a_sentence_in_capitals_is_no_name_and_no_image() -> None:
+    text = pod("FILLED BY THE OPERATOR").replace("{name: x}", "{name: x, namespace: FILLED IN}")
+
+    assert lines(report(text)) == []
+    assert lines(report(text.replace("FILLED IN", "Filled in")), "OL908")
+
+
+def test_percent_signs_around_a_name_make_a_file_a_template() -> None:
+    text = "kind: A\napiVersion: b/v1\nspec:\n  zone: %%REGION%%-a\n"
+
+    assert lines(report(pod(), text)) == []
+    assert lines(report(pod(), text.replace("%%REGION%%", "%REGION")), "OL901")
+
+
+def test_a_pod_that_holds_room_for_others_has_nothing_to_save() -> None:
+    text = server(SPOT)
+
+    assert lines(report(text), "OL101")
+    assert lines(report(text.replace("example/a:1", "example/pause:3.9"))) == []
+
+
+def test_the_manifests_of_go_modules_are_not_those_of_the_project(tmp_path: Path) -> None:
+    wrong = pod("registry.example/a").replace("v1", "v0")
+    tree(tmp_path, a_yaml=pod(), vendor__k8s__b_yaml=wrong)
+
+    assert [one.code for one in lint(tmp_path)] != []
+    (tmp_path / "vendor/modules.txt").write_text("# k8s.io/api v0.36.0\n")
+    assert [one.code for one in lint(tmp_path)] == []
+    assert lint(tmp_path / "vendor").findings

@@ -328,3 +328,24 @@ def test_an_empty_term_harms_only_where_there_is_no_other() -> None:
     assert found("OL512", affinity.format("[]")) != []
     assert found("OL512", affinity.format(f"[{{}}, {field}]")) == []
     assert found("OL512", affinity.format("nothing")) == []
+
+
+TRAIN_JOB = manifest(
+    "trainer.kubeflow.org/v1alpha1",
+    "TrainJob",
+    "spec:\n  runtimeRef: {name: torch}\n"
+    "  trainer: {numNodes: 2, resourcesPerNode: {limits: {nvidia/gpu: 1}}}\n"
+    "  podTemplateOverrides:\n    - targetJobs: [{name: node}]\n"
+    "      spec: {nodeSelector: {cloud.google.com/gke-spot: true}}\n",
+)
+
+
+def test_a_misspelled_resource_is_found_outside_pod_templates() -> None:
+    assert lines(report(TRAIN_JOB), "OL514") == [("OL514", 6)]
+    assert "nvidia.com/gpu: 1" in fixed(TRAIN_JOB, unsafe=True)
+
+
+def test_a_boolean_selector_is_found_in_a_part_of_a_pod_template() -> None:
+    assert lines(report(TRAIN_JOB), "OL503") == [("OL503", 9)]
+    # A part has fields of its own, which are not judged.
+    assert lines(report(TRAIN_JOB), "OL601") == []

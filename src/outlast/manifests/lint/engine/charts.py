@@ -44,18 +44,29 @@ def render_charts(templates: Iterable[Path]) -> list[RenderedChart]:
     import shutil
 
     helm = shutil.which("helm")
+    if helm is None:
+        return [_without_helm(counts)]
     return [_rendered(helm, chart, count) for chart, count in counts.items()]
 
 
-def _rendered(helm: str | None, chart: Path, count: int) -> RenderedChart:
+def _without_helm(counts: dict[Path, int]) -> RenderedChart:
+    """The first of the charts, with a notice for all of them."""
+    first = next(iter(counts))
+    others = f" and {len(counts) - 1} more" if len(counts) > 1 else ""
+    return RenderedChart(
+        chart=first,
+        notice=f"{_shown(first)}{others}: skipped {_templates(sum(counts.values()))}, because helm "
+        "is not installed. Install it, or lint the output of `helm template`.",
+    )
+
+
+def _templates(count: int) -> str:
+    return f"{count} Helm template{'' if count == 1 else 's'}"
+
+
+def _rendered(helm: str, chart: Path, count: int) -> RenderedChart:
     shown = _shown(chart)
-    what = f"{count} Helm template{'' if count == 1 else 's'}"
-    if helm is None:
-        return RenderedChart(
-            chart=chart,
-            notice=f"{shown}: skipped {what}, because helm is not installed. Install it, or lint "
-            "the output of `helm template`.",
-        )
+    what = _templates(count)
     import subprocess
 
     try:

@@ -8,6 +8,7 @@ them are wrong on purpose.
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ _SKIPPED_FOLDERS = frozenset(("node_modules", "__pycache__", "site-packages", "v
 _TEST_DATA_FOLDERS = frozenset(("testdata", "test-data", "test_data"))
 _TEST_FOLDERS = frozenset(("test", "tests"))
 _DATA_FOLDERS = frozenset(("data", "fixtures"))
+_WRONG_NAME = re.compile(r"(?:^|[_.-])(?:bad|broken|invalid|malformed)(?:$|[_.-])")
 _MANIFEST_WORDS = (b"kind", b"nodePools", b"machineType")
 _SCRIPT_WORDS = (b"gcloud",)
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -57,13 +59,18 @@ class InputFile:
 
     @property
     def is_test_data(self) -> bool:
-        """Whether it is in a folder for data of tests, below the folder that was named."""
+        """Whether it is data of tests, below the folder that was named.
+
+        It is in a folder for such data, or in one for tests and its name says that it is wrong.
+        """
         if self.path is None or self.folder is None:
             return False
         folders = self.path.relative_to(self.folder).parts[:-1]
         if not _TEST_DATA_FOLDERS.isdisjoint(folders):
             return True
-        return not _TEST_FOLDERS.isdisjoint(folders) and not _DATA_FOLDERS.isdisjoint(folders)
+        if _TEST_FOLDERS.isdisjoint(folders):
+            return False
+        return not _DATA_FOLDERS.isdisjoint(folders) or bool(_WRONG_NAME.search(self.path.stem))
 
 
 def collect(
@@ -159,10 +166,21 @@ def _walk(root: Path) -> Iterator[Path]:
         *JSONNET_ENDINGS,
     )
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(n for n in folders if n[0] != "." and n not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name[0] != "."
+            and name not in _SKIPPED_FOLDERS
+            and not (name == "vendor" and _is_of_go(Path(folder, name)))
+        )
         for name in sorted(name for name in names if name[0] != "."):
             if name.endswith(endings) or name in _KUSTOMIZATIONS:
                 yield Path(folder, name)
+
+
+def _is_of_go(vendor: Path) -> bool:
+    """Whether a folder has the sources of Go modules, with the manifests of their projects."""
+    return any((vendor / name).exists() for name in ("modules.txt", "github.com", "k8s.io"))
 
 
 def _read(path: Path, *, is_named: bool) -> bytes | None:

@@ -35,6 +35,9 @@ _YTT = re.compile(r"^[^#\n]*\s#@ |^#@ load\(", re.MULTILINE)
 _PLACE = re.compile(
     r"\s*<[A-Z][A-Z0-9_]*>\s*|\s*\$\{?[A-Z][A-Z0-9_]*\}?\s*|.*:\s+\{[A-Za-z][\w-]*\}.*"
 )
+# Terraform's directives, which some templates have without .tftpl in their name.
+_DIRECTIVE = re.compile(r"%\{~?\s*(?:for|if|else|endif|endfor)\b")
+_PERCENT = re.compile(r":\s+%%[A-Z][A-Z0-9_]*%%")
 _PATCH_MARK = "$patch"
 _PATCH_KEYS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 # A patch that no Kustomization here refers to is recognized by its file name.
@@ -161,7 +164,9 @@ def _is_template_at(source: SourceText, broken: BrokenDocument) -> bool:
     line, _ = source.position(broken.offset)
     near = [source.line_text(number) for number in (line - 1, line) if number >= 1]
     signs = ("{{", "{%", "%{", "${") if ".tftpl" in source.name else ("{{", "{%")
-    if any(_PLACE.fullmatch(text) for text in near):
+    if any(
+        _PLACE.fullmatch(text) or _DIRECTIVE.search(text) or _PERCENT.search(text) for text in near
+    ):
         return True
     return any(sign in text for text in near for sign in signs)
 

@@ -11,6 +11,7 @@ from outlast.manifests.conventions import (
     GPU,
     QUEUED_CLASS,
 )
+from outlast.manifests.lint.kubernetes.script import waits_forever
 from outlast.manifests.lint.kubernetes.templates import SLOTS, TemplateSlot, expand
 from outlast.manifests.lint.scheduling import NodeDemand, Toleration, node_demand
 from outlast.manifests.lint.view import KubernetesObject, ObjectView
@@ -68,6 +69,16 @@ class Container(ObjectView):
     def is_sidecar(self) -> bool:
         """Whether it is an init container that keeps running next to the main containers."""
         return self.is_init and self.text("restartPolicy") == "Always"
+
+    @property
+    def is_pause(self) -> bool:
+        """Whether it only holds room for other Pods."""
+        return (self.image or "").partition(":")[0].endswith("/pause")
+
+    @property
+    def is_network_daemon(self) -> bool:
+        """Whether it is the daemon of GPUDirect, which keeps nothing."""
+        return "/tcpgpudmarxd" in (self.image or "")
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -252,6 +263,12 @@ class Pod(ObjectView):
     @property
     def accelerators(self) -> int:
         return self.amount(GPU) + self.amount(TPU)
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether it has nothing to save: its containers wait, so that people can log in."""
+        working = [one for one in self.containers if not one.is_network_daemon]
+        return bool(working) and all(one.is_pause or waits_forever(one) for one in working)
 
     def _containers(self, key: str) -> Iterator[Container]:
         for index, item in self.mappings("spec", key):

@@ -16,7 +16,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from outlast.manifests.lint.errors import LintError
-from outlast.manifests.lint.kubernetes.placeholders import is_replaced
+from outlast.manifests.lint.kubernetes.placeholders import is_in_templates, is_replaced
 from outlast.manifests.lint.kubernetes.templates import SLOTS, expand
 from outlast.manifests.lint.view import KubernetesObject
 from outlast.yamltext.errors import PlanningPackageMissing
@@ -31,6 +31,7 @@ _POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 _PLACEHOLDER = re.compile(
     r"\$\{?[A-Za-z_]|\{\{|^ENC\[|^<[^<>]+>$|^__\w+__$|^[A-Z]+(?:_[A-Z0-9]+)+$"
 )
+_CAPITALS = re.compile(r"[A-Z][A-Z0-9]+")
 # The server reads an empty value of these types as none, or as 0.
 _NUMBERS = (
     "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -53,13 +54,14 @@ class SchemaProblem(StrEnum):
 class SchemaError:
     """A violation of the schema at a path of the object.
 
-    `known` are the available fields, for an unknown field.
+    `known` are the available fields, for an unknown field; `expected` the types, for a wrong one.
     """
 
     problem: SchemaProblem
     path: Path
     message: str
     known: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
 
 
 class Schemas:
@@ -75,8 +77,8 @@ class Schemas:
         """The violations in an object."""
         name = _file_name(manifest)
         found = self._of_kind(name, manifest) if name else None
-        parts = [((), found)] if found else list(self._parts(manifest))
-        for path, (schema, validator) in parts:
+        parts = [((), found, False)] if found else list(self._parts(manifest))
+        for path, (schema, validator), is_partial in parts:
             data = get(manifest.data, path)
             if validator.is_valid(data):
                 continue
@@ -84,20 +86,21 @@ class Schemas:
                 if error.instance is None and _is_optional(error):
                     continue
                 for one in _explained(error, schema, path):
+                    # A partial template may lack fields, and have some of its own.
+                    if is_partial and one.problem is not SchemaProblem.UNQUOTED:
+                        continue
                     if not _is_excused(one, manifest):
                         yield one
 
-    def _parts(self, manifest: KubernetesObject) -> Iterator[tuple[Path, Any]]:
-        """The templates in a custom resource, with their schemas."""
+    def _parts(self, manifest: KubernetesObject) -> Iterator[tuple[Path, Any, bool]]:
+        """The templates in a custom resource, with their schemas, and whether they are partial."""
         for slot in SLOTS.get((manifest.group, manifest.kind), ()):
-            if slot.is_partial:
-                continue
             is_job = slot.job is not None
             name = _JOB_TEMPLATE if is_job else _POD_TEMPLATE
             for path in expand(manifest.data, slot.job if slot.job is not None else slot.template):
                 # A kind of Kubernetes in a version that it does not have is no template.
                 if path and isinstance(get(manifest.data, path), Map):
-                    yield path, self._of_definition(name)
+                    yield path, self._of_definition(name), slot.is_partial
 
     def _of_kind(self, name: str, manifest: KubernetesObject) -> Any:
         """The schema and its validator, None if there is none for this kind."""
@@ -225,13 +228,15 @@ def _is_excused(error: SchemaError, manifest: KubernetesObject) -> bool:
             return True
     given = get(manifest.data, error.path)
     if given is None and error.problem is SchemaProblem.OTHER:
-        # A program fills in what a template leaves empty.
-        return manifest.source.path is not None and "templates" in manifest.source.path.parts
+        return is_in_templates(manifest.source)
     if isinstance(given, Map) and given.is_flow and list(given.values()) == [None]:
         # {volume-id}, which the reader replaces.
         return True
     if not isinstance(given, str):
         return False
+    if error.expected and "string" not in error.expected and _CAPITALS.fullmatch(given):
+        # PORT, where a number is due.
+        return True
     return bool(_PLACEHOLDER.search(given)) or is_replaced(given, manifest.source)
 
 
@@ -290,6 +295,7 @@ def _wrong_type(error: Any, path: Path) -> SchemaError:
         else SchemaProblem.OTHER,
         path=path,
         message=message + ".",
+        expected=expected,
     )
 
 

@@ -27,6 +27,9 @@ SETUP_COMMANDS = frozenset(
 )
 """Commands that prepare, show or measure something, and have nothing to save."""
 
+# Benchmarks of networks and GPUs: nccl-tests, perftest and the OSU benchmarks.
+_BENCHMARK = re.compile(r"\w+_perf(?:_mpi)?|ib_(?:read|send|write)_(?:bw|lat)|osu_\w+")
+
 # What such a command starts may have something to save.
 _RUN_ANOTHER = frozenset((".", "command", "env", "exec", "find", "source", "xargs"))
 
@@ -57,6 +60,11 @@ class ShellCall:
     @property
     def program(self) -> str:
         return self.words[0].rpartition("/")[2]
+
+    @property
+    def is_benchmark(self) -> bool:
+        """Whether it runs a benchmark of the machines, itself or through a launcher."""
+        return any(_BENCHMARK.fullmatch(word.rpartition("/")[2]) for word in self.words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +112,9 @@ def waits_forever(container: ObjectView) -> bool:
 
 def only_shows_or_measures(container: ObjectView) -> bool:
     """Whether the command of a container is one that has nothing to save."""
+    script = script_in(container, ("command",), ("args",))
+    if script is not None and any(call.is_benchmark for call in script.calls):
+        return True
     words = placed_words(container, ("command",))
     program = words[0][1].rpartition("/")[2] if words else ""
     return program in SETUP_COMMANDS and program not in _RUN_ANOTHER

@@ -37,6 +37,8 @@ from outlast.yamltext.nodes import get
 from outlast.yamltext.source import SourceText
 
 DEPTH_MAX = 40
+# In a CustomResourceDefinition. Most of the YAML of many repositories, and seldom patched.
+_SCHEMA = "openAPIV3Schema"
 OBJECTS_MAX = 20_000
 """More objects in one build are refused."""
 
@@ -226,7 +228,7 @@ class _Level:
         if file.reading.broken:
             raise CannotBuild(f"{entry!r} is not valid YAML")
         for one in file.manifests:
-            data = copied(one.data, file.source)
+            data = copied(one.data, file.source, shared=_SCHEMA)
             self._result.used.add(id(one.data))
             own.append(Resource(data=data, source=file.source, document=id(one.data)))
         if len(own) > OBJECTS_MAX:

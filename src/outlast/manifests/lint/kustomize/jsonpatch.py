@@ -78,7 +78,7 @@ def _item(node: BuiltMap | BuiltSeq, part: str) -> Any:
     if isinstance(node, BuiltMap):
         if part not in node:
             raise CannotBuild(f"the JSON patch refers to {part!r}, which does not exist")
-        return node[part]
+        return node.own(part)
     return node[_index(node, part, len(node) - 1)]
 
 

@@ -77,7 +77,7 @@ class _MergeRules:
             if value is None:
                 target.drop(key)
                 continue
-            merged = self._value(key, target.get(key), value)
+            merged = self._value(key, target.own(key), value)
             if merged is None:
                 target.drop(key)
             elif merged is value or key not in target:

@@ -159,7 +159,8 @@ def _places(node: Any, parts: list[str], *, created: Origin | None) -> Iterator[
         if len(parts) == 1:
             yield node, key
         else:
-            yield from _places(node[key], parts[1:], created=created)
+            child = node.own(str(key)) if isinstance(node, BuiltMap) else node[int(key)]
+            yield from _places(child, parts[1:], created=created)
 
 
 def _indices(node: BuiltSeq, part: str) -> Iterator[int]:

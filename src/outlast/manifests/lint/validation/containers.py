@@ -130,7 +130,8 @@ def _identity(container: dict[str, Any], at: Path) -> Refusals:
         yield invalid((*at, "name"), problem, LABEL_HINT)
     if image is None or image == "":
         yield required((*at, "image"), "the container has no image")
-    elif isinstance(image, str) and image != image.strip():
+    # In the template of a Deployment, OpenShift replaces a space by the image of a trigger.
+    elif isinstance(image, str) and image != image.strip() and image.strip():
         yield invalid((*at, "image"), f"{image!r} starts or ends with a space")
 
 

@@ -63,9 +63,10 @@ def check_job(data: dict[str, Any]) -> Refusals:
     spec = mapping(data, "spec")
     yield from check_job_spec(spec, ("spec",), JobOwner())
     if spec.get("manualSelector") is not True:
-        # An object exported from a cluster has the selector that the server set.
+        # An object exported from a cluster has the selector that the server set, and the server
+        # completes an empty one.
         is_exported = "uid" in mapping(data, "metadata")
-        if isinstance(spec.get("selector"), dict) and not is_exported:
+        if mapping(spec, "selector") and not is_exported:
             yield invalid(
                 ("spec", "selector"),
                 "the server sets the selector of a Job itself",

@@ -7,7 +7,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from outlast.manifests.lint.kubernetes.placeholders import asks_for_value, is_replaced
+from outlast.manifests.lint.kubernetes.placeholders import (
+    asks_for_value,
+    is_in_templates,
+    is_instruction,
+    is_replaced,
+)
 from outlast.manifests.lint.kubernetes.templates import SLOTS, expand
 from outlast.manifests.lint.validation.controllers import (
     check_daemon_set,
@@ -40,7 +45,7 @@ from outlast.manifests.lint.validation.refusal import (
 )
 from outlast.manifests.lint.validation.services import check_service
 from outlast.manifests.lint.view import KubernetesObject
-from outlast.yamltext.nodes import get
+from outlast.yamltext.nodes import Path, get
 
 Check = Callable[[dict[str, Any]], Refusals]
 
@@ -149,16 +154,26 @@ def _is_completed_by_spark(manifest: KubernetesObject, refusal: Refusal) -> bool
     return manifest.kind == "Pod" and names <= {"driver", "executor"}
 
 
+def _is_filled_in(manifest: KubernetesObject, path: Path) -> bool:
+    """Whether a program fills in a value that a template leaves empty."""
+    parent = get(manifest.data, path[:-1])
+    return is_in_templates(manifest.source) and isinstance(parent, dict) and path[-1] in parent
+
+
 def _is_placeholder(manifest: KubernetesObject, refusal: Refusal) -> bool:
     value = refusal.path[-1] if refusal.of_key and refusal.path else None
     value = value if isinstance(value, str) else get(manifest.data, refusal.path)
+    if value is None:
+        return _is_filled_in(manifest, refusal.path)
+    if isinstance(value, dict):
+        value = value.get("name")
     if isinstance(value, list):
         return any(isinstance(one, str) and _PLACEHOLDER.search(one) for one in value)
     if not isinstance(value, str):
         return False
     if refusal.reason is Reason.MALFORMED and asks_for_value(value):
         return True
-    if is_replaced(value, manifest.source):
+    if is_replaced(value, manifest.source) or is_instruction(value):
         return True
     # A word in capitals is a placeholder for a name, but a mistake where one of a few words is due.
     is_word = refusal.reason is Reason.INVALID and _CAPITALS.search(value)
