@@ -48,13 +48,13 @@ SAVED = "checkpoint: {url: gs://lab/a}\n"
         (
             "kind: sweep\ndeadline: 72h\n" + GPU,
             Tier.SPOT,
-            "In a sweep workload, an eviction loses only a small piece",
+            "In a sweep workload, an eviction loses only the piece",
         ),
-        ("kind: ci\n", Tier.SPOT, "In a ci workload, an eviction loses only a small piece"),
+        ("kind: ci\n", Tier.SPOT, "In a CI workload, an eviction loses only the piece"),
         (
             "kind: batch-inference\nqueue: postgresql://h/d\nsink: gs://lab/r\n",
             Tier.SPOT,
-            "In a batch-inference workload, an eviction loses only a small piece",
+            "In a batch-inference workload, an eviction loses only the piece",
         ),
         ("kind: batch-inference\n", Tier.ON_DEMAND, "cannot resume"),
         ("kind: training\ntier: on-demand\n", Tier.ON_DEMAND, "sets this tier"),
