@@ -38,7 +38,7 @@ SAVED = "checkpoint: {url: gs://lab/a}\n"
         (
             "kind: training\ninterruptible: false\n" + SAVED,
             Tier.ON_DEMAND,
-            "flex-start offers only machines with accelerators and h4d machines",
+            "flex-start is not known to offer its machine type",
         ),
         (
             "kind: training\ninterruptible: false\nmachine: h4d-standard-192\n" + SAVED,
