@@ -66,7 +66,11 @@ def test_flex_start_is_not_recommended_where_it_is_not_documented() -> None:
     bought = [own(one, Tier.FLEX_START, "0.1") for one in ("n1-standard-16", "nvidia-tesla-t4")]
 
     made = planned(text, **t4)
-    with_price = plan(workload(text, **t4), prices=built_in_prices().replaced_by(bought), runs=RUNS)
+    with_price = plan(
+        workload(text, tier="flex-start", **t4),
+        prices=built_in_prices().replaced_by(bought),
+        runs=RUNS,
+    )
 
     assert made.tier is Tier.ON_DEMAND
     assert "No flex-start price is known" in (option(made, Tier.FLEX_START).why_not or "")

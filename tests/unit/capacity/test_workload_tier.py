@@ -38,7 +38,7 @@ SAVED = "checkpoint: {url: gs://lab/a}\n"
         (
             "kind: training\ninterruptible: false\n" + SAVED,
             Tier.ON_DEMAND,
-            "flex-start offers only machines with accelerators and h4d machines",
+            "flex-start is not known to offer its machine type",
         ),
         (
             "kind: training\ninterruptible: false\nmachine: h4d-standard-192\n" + SAVED,
@@ -48,13 +48,13 @@ SAVED = "checkpoint: {url: gs://lab/a}\n"
         (
             "kind: sweep\ndeadline: 72h\n" + GPU,
             Tier.SPOT,
-            "In a sweep workload, an eviction loses only a small piece",
+            "In a sweep workload, an eviction loses only the piece",
         ),
-        ("kind: ci\n", Tier.SPOT, "In a ci workload, an eviction loses only a small piece"),
+        ("kind: ci\n", Tier.SPOT, "In a CI workload, an eviction loses only the piece"),
         (
             "kind: batch-inference\nqueue: postgresql://h/d\nsink: gs://lab/r\n",
             Tier.SPOT,
-            "In a batch-inference workload, an eviction loses only a small piece",
+            "In a batch-inference workload, an eviction loses only the piece",
         ),
         ("kind: batch-inference\n", Tier.ON_DEMAND, "cannot resume"),
         ("kind: training\ntier: on-demand\n", Tier.ON_DEMAND, "sets this tier"),

@@ -6,6 +6,7 @@ A plan starts from the rule, and deviates from it if the simulation with real pr
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from outlast.capacity.google_cloud import offers_flex_start
 from outlast.capacity.vocabulary import Tier, WorkloadKind
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def choose_tier_by_rule(workload: "WorkloadSpec") -> TierChoice:
 
 def _unresumable(workload: "WorkloadSpec") -> TierChoice:
     seconds, cannot_resume = workload.work_seconds, _cannot_resume(workload)
-    if not workload.has_flex_start:
+    if not offers_flex_start(workload.machine_type):
         return TierChoice(
             tier=Tier.ON_DEMAND, reason=f"{cannot_resume}, so it must not be evicted."
         )
@@ -79,11 +80,11 @@ def _cannot_resume(workload: "WorkloadSpec") -> str:
 
 
 def _uninterruptible(workload: "WorkloadSpec") -> TierChoice:
-    if not workload.has_flex_start:
+    if not offers_flex_start(workload.machine_type):
         return TierChoice(
             tier=Tier.ON_DEMAND,
-            reason="It must not be preempted, and flex-start offers only machines with "
-            "accelerators and h4d machines.",
+            reason="It must not be preempted, and flex-start is not known to offer its machine "
+            "type.",
         )
     return TierChoice(
         tier=Tier.FLEX_START,
