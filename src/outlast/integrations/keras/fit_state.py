@@ -167,7 +167,7 @@ class FitState:
             if isinstance(getattr(holder, _TRAINABLE, None), bool):
                 found[f"{name}.{_TRAINABLE}"] = holder.trainable
             for key, item in _attributes_of(holder):
-                if self._is_of_keras(item) or callable(item):
+                if self._is_of_keras(item):
                     continue
                 path = f"{name}.{key}"
                 try:
@@ -175,7 +175,7 @@ class FitState:
                 except NotPlain:
                     if isinstance(item, _CONTAINERS):
                         unsaved[path] = (item, len(item))
-                    elif is_of_program(kind) and not self._is_own(item):
+                    elif is_of_program(kind) and not self._is_own(item) and not callable(item):
                         unsaved[path] = (item, 0)
         return found
 
