@@ -1,6 +1,7 @@
 """`fit` of a Keras model that is interrupted and resumed has the bits of an undisturbed one."""
 
 import importlib.util
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +51,8 @@ class Drawing(Shuffled):
     # Draws from generators of Keras. As a training set, it shuffles only when an epoch ends.
     def __init__(self, length):
         super().__init__()
-        self.noise, self.length = layers.GaussianNoise(0.5, seed=4), length
+        self.noise = keras.Sequential([layers.GaussianNoise(0.5, seed=4), layers.Dense(4)])
+        self.length = length
 
     def __len__(self):
         return self.length
@@ -227,9 +229,10 @@ def test_a_fit_that_is_evicted_four_times_has_the_bits_of_a_plain_one(
     assert arrays_in(durable) == arrays_in(plain)
 
 
-VALIDATED = """
+WARNED = """
 import keras
 import numpy as np
+import torch
 from outlast.integrations.keras import durable
 
 x = np.zeros((32, 2), "float32")
@@ -245,17 +248,43 @@ model.compile(optimizer="sgd", loss="mse")
 durable(model, "run")
 model.fit(x, x[:, 0], validation_data=batches(), validation_steps=1, epochs=1, verbose=0)
 durable(model, "other").fit(x, x[:, 0], validation_data=[x, x[:, 0]], epochs=1, verbose=0)
+
+
+class Drawing(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, number):
+        return torch.randn(2), torch.zeros(1)
+
+
+class Fading(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.layers[0].rate = 0.1
+
+
+model = keras.Sequential([keras.layers.Dropout(0.5), keras.layers.Dense(1)])
+model.compile(optimizer="sgd", loss="mse")
+durable(model, "third", every_steps=1)
+loader = torch.utils.data.DataLoader(Drawing(), 4, num_workers=1, persistent_workers=True)
+model.fit(loader, epochs=2, verbose=0, callbacks=[Fading()])
 """
 
 
-def test_a_generator_of_validation_data_is_warned_about(server: ForkServer, tmp_path: Path) -> None:
+def test_what_would_differ_after_a_resume_is_warned_about_once(
+    server: ForkServer, tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
-    program.write_text(VALIDATED)
+    program.write_text(WARNED)
 
     started = server.start(program, folder=tmp_path, output=tmp_path / "output.txt")
 
     assert started.wait() == 0, started.text()
-    assert started.text().count("The validation data are a generator, whose position") == 1
+    text = started.text()
+    assert text.count("The validation data are a generator, whose position") == 1
+    assert text.count("The training data set draws from a global random generator in worker") == 1
+    is_compiled = os.environ["KERAS_BACKEND"] == "jax"
+    assert text.count("Dropout.rate has changed during fit(). JAX goes on") == is_compiled
 
 
 REFUSED = """

@@ -109,6 +109,9 @@ class _DurableFit:
         self._fit_state = FitState(self._keras, model, self._given_callbacks)
         self._batches = 0
         self._validation = _validation(self._keras, arguments["validation_data"])
+        # Keras starts persistent workers before the first pass, to see what a batch is like.
+        shield_workers(arguments["x"])
+        self._workers = KeptWorkers(arguments["x"], name="training")
         # The global seed generator when the current pass over the data began.
         self._seeds_at_pass: list[int] | None = None
         self._refusal: OutlastError | None = None
@@ -233,6 +236,7 @@ class _DurableFit:
     def _randomness(self) -> dict[str, Any]:
         """What draws random numbers, besides layers and the training data."""
         validation = self._validation
+        self._workers.check()
         return {
             "global": _seeds(),
             "pass": self._seeds_at_pass,

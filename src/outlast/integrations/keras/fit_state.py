@@ -99,11 +99,13 @@ class FitState:
         unsaved: dict[str, tuple[Any, int]] = {}
         found = self._saved_attributes(unsaved)
         self._report(unsaved)
-        return {
+        changed = {
             name: one
             for name, one in found.items()
             if name not in self._settings or not _is_same(one, self._settings[name])
         }
+        self._report_compiled(changed)
+        return changed
 
     def set_attributes(self, saved: dict[str, Any]) -> None:
         def restore() -> None:
@@ -200,6 +202,23 @@ class FitState:
                 log.warning(
                     "%s cannot be saved, and a resume loses it. Use lists, sets and dicts of plain "
                     "values or arrays.",
+                    _short(name),
+                )
+
+    def _report_compiled(self, changed: dict[str, Any]) -> None:
+        """Name settings of Keras' layers that were changed too late to matter, until a resume."""
+        if self._keras.config.backend() != "jax" or self._model.run_eagerly:
+            return
+        holders = self._holders()
+        for name in sorted(changed.keys() & self._settings.keys() - self._reported):
+            holder: Any = holders[name.rpartition(".")[0]]
+            kind: Any = type(holder)
+            if isinstance(holder, self._keras.Layer) and not is_of_program(kind):
+                self._reported.add(name)
+                log.warning(
+                    "%s has changed during fit(). JAX goes on with the value that it compiled, but "
+                    "will compile the new one after a resume, which gives other results. Set it "
+                    "before fit(), or compile the model with run_eagerly=True.",
                     _short(name),
                 )
 
