@@ -1,6 +1,7 @@
 """`fit` of a Keras model that is interrupted and resumed has the bits of an undisturbed one."""
 
 import importlib.util
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +51,8 @@ class Drawing(Shuffled):
     # Draws from generators of Keras. As a training set, it shuffles only when an epoch ends.
     def __init__(self, length):
         super().__init__()
-        self.noise, self.length = layers.GaussianNoise(0.5, seed=4), length
+        self.noise = keras.Sequential([layers.GaussianNoise(0.5, seed=4), layers.Dense(4)])
+        self.length = length
 
     def __len__(self):
         return self.length
@@ -72,14 +74,45 @@ def loader():
     return DataLoader(TensorDataset(*map(default_convert, (x, y))), batch_size=16, shuffle=True)
 
 
-class Steps(keras.callbacks.Callback):
-    # Ends the process at a certain batch of the run.
+class Counter:
+    def __init__(self):
+        self.count, self.batches = 0, set()
+
+
+class Keeping(keras.callbacks.Callback):
+    # Keeps what changes in each batch in every kind of attribute.
     def __init__(self):
         super().__init__()
-        self.by_batch = {}
+        self.by_batch, self.lost = {}, []
+        self.counter, self.rng = Counter(), np.random.default_rng(5)
+        self.mean = keras.metrics.Mean()
+        self.shift = keras.Variable(np.zeros(3, "float32"), name="shift")
+        # It makes its variables with its first update.
+        self.optimizers = {"shift": keras.optimizers.SGD(0.1, momentum=0.9)}
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1 and keras.backend.backend() == "torch":
+            # Elsewhere, the optimizer refuses fewer variables than it has.
+            model.layers[0].trainable = False
 
     def on_train_batch_end(self, batch, logs=None):
+        self.lost.append(object())
         self.by_batch[batch] = logs["loss"]
+        self.counter.count += 1
+        self.counter.batches.add(batch)
+        self.mean.update_state(logs["loss"] * self.rng.normal())
+        gradient = keras.ops.ones(3) * logs["loss"]
+        self.optimizers["shift"].apply([gradient], [self.shift])
+
+    def arrays(self):
+        kept = [self.mean.result(), self.shift.value, *self.optimizers["shift"].variables]
+        kept += [self.counter.count, len(self.counter.batches), *self.by_batch.values()]
+        return [np.asarray(keras.ops.convert_to_numpy(one)) for one in kept]
+
+
+class Steps(keras.callbacks.Callback):
+    # Ends the process at a certain batch of the run.
+    def on_train_batch_end(self, batch, logs=None):
         model.losses_seen.append(logs["loss"])
         model.count += 1
         with open("steps.txt", "a+") as file:
@@ -92,9 +125,17 @@ class Steps(keras.callbacks.Callback):
                 pass
 
 
+def normalizing():
+    if keras.backend.backend() != "torch":
+        return layers.BatchNormalization()
+    # Has buffers that are no variables of Keras.
+    import torch
+    return layers.TorchModuleWrapper(torch.nn.BatchNorm1d(8))
+
+
 model = keras.Sequential([
-    layers.Dense(8, activation="relu"), layers.BatchNormalization(), layers.Dropout(0.3),
-    layers.Dense(1, activation="sigmoid"),
+    layers.Dense(8, activation="relu"), normalizing(), layers.BatchNormalization(),
+    layers.Dropout(0.3), layers.Dense(1, activation="sigmoid"),
 ])
 model.losses_seen, model.count = [], 0
 model.compile(optimizer=keras.optimizers.AdamW(3e-3), loss="mse", metrics=["accuracy"])
@@ -104,7 +145,9 @@ data = {
     "drawing": lambda: {"x": Drawing(6), "validation_data": Drawing(2)},
     "loader": lambda: {"x": loader()},
 }[kind]()
+keeping = Keeping()
 callbacks = [
+    keeping,
     Steps(),
     keras.callbacks.EarlyStopping(monitor="loss", patience=9, restore_best_weights=True),
     keras.callbacks.ReduceLROnPlateau(monitor="loss", patience=1, min_delta=10.0, factor=0.9),
@@ -116,6 +159,9 @@ if ending != "plain":
 history = model.fit(**data, epochs=3, verbose=0, callbacks=callbacks)
 logs = [np.asarray(found) for _, found in sorted(history.history.items())]
 kept = [np.asarray(model.losses_seen), np.asarray(model.count)]
+if keras.backend.backend() == "torch":
+    kept += [found.numpy() for found in model.layers[1].module.buffers()]
+kept += keeping.arrays()
 np.savez("result.npz", *model.get_weights(), *logs, np.asarray(history.epoch), *kept)
 """
 PAGE = Path(__file__).parents[2] / "docs/how-to/train-with-keras.md"
@@ -171,7 +217,7 @@ def test_a_fit_that_is_evicted_four_times_has_the_bits_of_a_plain_one(
     assert codes == [INTERRUPTED, INTERRUPTED, -signal.SIGKILL, INTERRUPTED, 0]
     assert arrays_in(durable) == arrays_in(plain)
     output = durable / "output.txt"
-    lost = "Steps.by_batch cannot be saved, and will be empty after a resume."
+    lost = "Keeping.lost cannot be saved, and a resume loses it."
     # Once in each process that saved.
     assert output.read_text().count(lost) == len(codes)
     # Once more: it is finished, and only writes its result again.
@@ -183,9 +229,10 @@ def test_a_fit_that_is_evicted_four_times_has_the_bits_of_a_plain_one(
     assert arrays_in(durable) == arrays_in(plain)
 
 
-VALIDATED = """
+WARNED = """
 import keras
 import numpy as np
+import torch
 from outlast.integrations.keras import durable
 
 x = np.zeros((32, 2), "float32")
@@ -201,17 +248,43 @@ model.compile(optimizer="sgd", loss="mse")
 durable(model, "run")
 model.fit(x, x[:, 0], validation_data=batches(), validation_steps=1, epochs=1, verbose=0)
 durable(model, "other").fit(x, x[:, 0], validation_data=[x, x[:, 0]], epochs=1, verbose=0)
+
+
+class Drawing(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, number):
+        return torch.randn(2), torch.zeros(1)
+
+
+class Fading(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.layers[0].rate = 0.1
+
+
+model = keras.Sequential([keras.layers.Dropout(0.5), keras.layers.Dense(1)])
+model.compile(optimizer="sgd", loss="mse")
+durable(model, "third", every_steps=1)
+loader = torch.utils.data.DataLoader(Drawing(), 4, num_workers=1, persistent_workers=True)
+model.fit(loader, epochs=2, verbose=0, callbacks=[Fading()])
 """
 
 
-def test_a_generator_of_validation_data_is_warned_about(server: ForkServer, tmp_path: Path) -> None:
+def test_what_would_differ_after_a_resume_is_warned_about_once(
+    server: ForkServer, tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
-    program.write_text(VALIDATED)
+    program.write_text(WARNED)
 
     started = server.start(program, folder=tmp_path, output=tmp_path / "output.txt")
 
     assert started.wait() == 0, started.text()
-    assert started.text().count("The validation data are a generator, whose position") == 1
+    text = started.text()
+    assert text.count("The validation data are a generator, whose position") == 1
+    assert text.count("The training data set draws from a global random generator in worker") == 1
+    is_compiled = os.environ["KERAS_BACKEND"] == "jax"
+    assert text.count("Dropout.rate has changed during fit(). JAX goes on") == is_compiled
 
 
 REFUSED = """

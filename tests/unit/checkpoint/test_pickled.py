@@ -3,6 +3,7 @@
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
 from outlast.checkpoint.errors import StateMismatch, UnsupportedState
@@ -19,11 +20,14 @@ class Curriculum:
 def test_a_named_object_is_pickled_and_comes_back() -> None:
     url = memory_url()
     saved(url, {"x": 1, "deep": {"plan": Curriculum(3)}}, may_pickle=["deep.plan"])
-    state: dict[str, Any] = {"x": 0, "deep": {"plan": Curriculum(0)}}
+    # The program may go on with this name for it.
+    plan = Curriculum(0)
+    state: dict[str, Any] = {"x": 0, "deep": {"plan": plan}}
 
     resumed(url, state, may_pickle=["deep.plan"])
 
-    assert state["deep"]["plan"].stage == 3
+    assert state["deep"]["plan"] is plan
+    assert plan.stage == 3
     assert state["x"] == 1
 
 
@@ -56,3 +60,23 @@ def _explode() -> None:
 def test_what_cannot_be_pickled_either_is_refused() -> None:
     with pytest.raises(UnsupportedState, match="cannot be pickled either"):
         saved(memory_url(), {"hook": lambda: pickle}, may_pickle=["hook"])
+
+
+class Views:
+    """Has an array and a part of it, as some trees of scikit-learn do."""
+
+    def __init__(self) -> None:
+        self.all = np.zeros(4)
+        self.some = self.all[:2]
+
+
+def test_arrays_that_share_memory_in_a_pickle_are_warned_about_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    state = {"separate": Views(), "shared": Views()}
+    state["separate"].some = np.zeros(2)
+    for _ in range(2):
+        saved(memory_url(), state, may_pickle=list(state))
+
+    [found] = [one for one in caplog.messages if "share memory" in one]
+    assert found.startswith("The Views at 'state.shared' has arrays")

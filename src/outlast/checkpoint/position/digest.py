@@ -9,7 +9,7 @@ import functools
 import math
 from array import array
 from collections import UserDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -22,6 +22,9 @@ _DEPTH_MAX = 5
 _FRACTIONS_MAX = 16
 _ENDS = 4
 _TOLERANCE = 1e-3
+_FLOATS = {float}
+_NUMBERS = (bool, int, complex)
+_TEXTS = (str, bytes, bytearray)
 
 
 class Digest:
@@ -61,57 +64,64 @@ class Description:
 
     def __init__(self, batch: Any) -> None:
         self.fractions: list[float] = []
-        self.encoded = "\0".join(self._tokens(batch, 0)).encode(errors="backslashreplace")
+        # A list, not generators, because this is done for each batch.
+        self._tokens: list[str] = []
+        self._describe(batch, 0)
+        self.encoded = "\0".join(self._tokens).encode(errors="backslashreplace")
 
-    def _tokens(self, thing: Any, depth: int) -> Iterator[str]:
-        if isinstance(thing, float):
+    def _describe(self, thing: Any, depth: int) -> None:
+        if type(thing) is np.ndarray:
+            self._describe_array(thing)
+        elif isinstance(thing, float):
             self._take([thing])
-        elif thing is None or isinstance(thing, bool | int | complex):
-            yield repr(thing)[:_TEXT_MAX]
-        elif isinstance(thing, str | bytes | bytearray):
-            yield f"{len(thing)}{thing[:_TEXT_MAX]!r}"
+        elif thing is None or isinstance(thing, _NUMBERS):
+            self._tokens.append(repr(thing)[:_TEXT_MAX])
+        elif isinstance(thing, _TEXTS):
+            self._tokens.append(f"{len(thing)}{thing[:_TEXT_MAX]!r}")
         elif hasattr(thing, "dtype") and hasattr(thing, "shape"):
-            yield from self._array(thing)
+            self._describe_array(thing)
         elif depth < _DEPTH_MAX:
-            yield from self._container(thing, depth)
+            self._describe_container(thing, depth + 1)
 
-    def _container(self, thing: Any, depth: int) -> Iterator[str]:
+    def _describe_container(self, thing: Any, depth: int) -> None:
         if isinstance(thing, UserDict):
             thing = thing.data
         if is_dataclass(thing) and not isinstance(thing, type):
             thing = {field.name: getattr(thing, field.name, None) for field in fields(thing)}
         if isinstance(thing, dict):
-            yield f"d{len(thing)}"
+            self._tokens.append(f"d{len(thing)}")
             for _, (key, item) in zip(range(_ITEMS_MAX), thing.items(), strict=False):
-                yield from self._tokens(key, depth + 1)
-                yield from self._tokens(item, depth + 1)
+                self._describe(key, depth)
+                self._describe(item, depth)
         elif isinstance(thing, list | tuple):
-            yield f"l{len(thing)}"
+            self._tokens.append(f"l{len(thing)}")
             for item in _ends(thing, _ITEMS_MAX // 2):
-                yield from self._tokens(item, depth + 1)
+                self._describe(item, depth)
         else:
-            yield type(thing).__qualname__
+            self._tokens.append(type(thing).__qualname__)
 
-    def _array(self, thing: Any) -> Iterator[str]:
-        yield f"{_name_of(thing.dtype)}{tuple(thing.shape)}"
-        if 0 in thing.shape:
+    def _describe_array(self, thing: Any) -> None:
+        shape = tuple(thing.shape)
+        self._tokens.append(f"{_name_of(thing.dtype)}{shape}")
+        if 0 in shape:
             return
         if type(thing) is np.ndarray and thing.flags.c_contiguous:
             # Several times as fast, and the same numbers.
-            count = min(_ENDS, thing.shape[-1] if thing.shape else 1)
+            count = min(_ENDS, shape[-1] if shape else 1)
             row = thing.reshape(-1)
             numbers = row[:count].tolist() + row[-count:].tolist()
         # Elsewhere, such as on a GPU, reading a number would make the program wait for it.
         elif str(getattr(thing, "device", "cpu")) != "cpu":
             return
         else:
-            depth = max(0, len(thing.shape) - 1)
-            numbers = thing[(0,) * depth][..., None].reshape(-1)[:_ENDS].tolist()
-            numbers += thing[(-1,) * depth][..., None].reshape(-1)[-_ENDS:].tolist()
-        if all(isinstance(number, float) for number in numbers):
+            above = max(0, len(shape) - 1)
+            numbers = thing[(0,) * above][..., None].reshape(-1)[:_ENDS].tolist()
+            numbers += thing[(-1,) * above][..., None].reshape(-1)[-_ENDS:].tolist()
+        kinds = set(map(type, numbers))
+        if kinds == _FLOATS or all(issubclass(kind, float) for kind in kinds):
             self._take(numbers)
         else:
-            yield repr(numbers)[:_TEXT_MAX]
+            self._tokens.append(repr(numbers)[:_TEXT_MAX])
 
     def _take(self, numbers: Sequence[float]) -> None:
         self.fractions += numbers[: _FRACTIONS_MAX - len(self.fractions)]

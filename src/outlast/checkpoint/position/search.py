@@ -34,6 +34,7 @@ from outlast.checkpoint.state.values import value
 _OBJECTS_MAX = 20_000
 _ITEMS_MAX = 100
 _ITEMS_LOOKED_AT = 10_000
+_OF_LAYERS = frozenset({"_layers", "_seed_generators"})
 _PLAIN = (str, bytes, int, float, complex, type(None), type, types.ModuleType)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 # What keeps a position that cannot be read: C code, for the most part.
@@ -274,13 +275,23 @@ def _parts_of_instance(thing: Any) -> Iterator[tuple[str, Any]]:
         # Locks, queues, loggers: they lead to everything and decide nothing.
         if not isinstance(thing, types.SimpleNamespace):
             return
+    if _is_of_keras(thing, "Variable"):
+        return
     left_out = _left_out(thing)
+    # What Keras notes of a layer depends on whether it has been called in this process.
+    is_layer = _is_of_keras(thing, "Layer")
     for name, found in attributes_of(thing):
-        if name not in left_out:
+        is_note = is_layer and name.startswith("_") and name not in _OF_LAYERS
+        if name not in left_out and not is_note:
             yield name, found
     for ancestor in kind.__mro__:
         if not is_foreign(ancestor.__module__):
             yield from _parts_of_class(ancestor)
+
+
+def _is_of_keras(thing: Any, name: str) -> bool:
+    kind = getattr(sys.modules.get("keras"), name, None)
+    return isinstance(kind, type) and isinstance(thing, kind)
 
 
 def _left_out(thing: Any) -> frozenset[str]:

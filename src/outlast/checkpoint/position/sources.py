@@ -25,7 +25,7 @@ from outlast.checkpoint.state.values import value
 _CONTENT_ITEMS_MAX = 200_000
 # Classes and functions of these hold nothing that belongs to a loader, or lead everywhere.
 _FOREIGN = sys.stdlib_module_names | {
-    *("accelerate", "jax", "numpy", "outlast", "torch", "torchdata"),
+    *("accelerate", "jax", "keras", "numpy", "outlast", "torch", "torchdata"),
 }
 # Numbers that mean something to this process only.
 _RESOURCE = re.compile(

@@ -37,7 +37,13 @@ from outlast.checkpoint.state.nodes import (
     path_of,
     plain,
 )
-from outlast.checkpoint.state.pytrees import filled, flattened, is_changeable, is_pytree
+from outlast.checkpoint.state.pytrees import (
+    filled,
+    flattened,
+    is_bare,
+    is_changeable,
+    is_pytree,
+)
 from outlast.checkpoint.state.randomness import as_value
 from outlast.checkpoint.state.shards import Shard, is_sharded, new_like
 from outlast.checkpoint.state.traits import (
@@ -459,9 +465,18 @@ def _whole(kind: str | None, node: TreeNode, live: Any) -> Get:
     if kind == "k":
         return lambda: live
     if kind == "p":
-        return lambda: pickle.loads(base64.b64decode(node["p"], validate=True))
+        return lambda: _unpickled(node["p"], live)
     restored = plain(node)
     return lambda: restored
+
+
+def _unpickled(text: str, live: Any) -> Any:
+    """The object that was pickled: the live one, if all there is to it are its attributes.
+
+    The program may refer to that one by another name than its place in the state.
+    """
+    found = pickle.loads(base64.b64decode(text, validate=True))
+    return filled(live, found) if is_bare(live) and is_changeable(live) else found
 
 
 @contextmanager

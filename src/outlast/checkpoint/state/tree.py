@@ -1,9 +1,11 @@
 """Capture a state as a tree of JSON nodes (see `nodes.py`) with the arrays taken out.
 
-Pure: reads the state, copies no array.
+Reads the state, copies no array.
 """
 
 import base64
+import functools
+import io
 import pickle
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, MutableMapping
@@ -11,6 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from outlast._base.logs import get_logger
 from outlast.checkpoint.errors import UnsupportedState
 from outlast.checkpoint.state.adapters import StateSource, adapted, has_fixed_keys
 from outlast.checkpoint.state.arrays import library_of
@@ -40,6 +45,8 @@ from outlast.checkpoint.state.pytrees import (
 from outlast.checkpoint.state.randomness import as_value, bits_of
 from outlast.checkpoint.state.shards import Shard
 from outlast.checkpoint.state.traits import Traits, container_traits, own_attributes
+
+log = get_logger(__name__)
 
 DEPTH_MAX = 100
 
@@ -419,10 +426,39 @@ def _attributes(thing: object, path: str) -> Traits:
 
 
 def _pickled(thing: object, path: str) -> str:
+    buffer = io.BytesIO()
+    pickler = _Pickler(buffer)
     try:
-        return base64.b64encode(pickle.dumps(thing)).decode()
+        pickler.dump(thing)
     except Exception as error:  # a pickle calls code of the object's own, which may raise anything
         raise unsupported(path, f"an object that cannot be pickled either ({error})") from error
+    if list(overlapping(pickler.extents)):
+        _warn_of_sharing(path, type(thing).__qualname__)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+class _Pickler(pickle.Pickler):
+    """Notes where the arrays are."""
+
+    def __init__(self, buffer: io.BytesIO) -> None:
+        super().__init__(buffer)
+        self.extents: list[tuple[str, int, int] | None] = []
+
+    def reducer_override(self, thing: Any) -> Any:
+        is_array = type(thing) is np.ndarray and not thing.dtype.hasobject
+        if is_array and (library := library_of(thing)) is not None:
+            self.extents.append(library.describe(thing).extent)
+        return NotImplemented
+
+
+@functools.cache
+def _warn_of_sharing(path: str, kind: str) -> None:
+    log.warning(
+        "The %s at %r has arrays that share memory. A pickle does not preserve that: if one of "
+        "them is changed in place, the results after a resume will differ.",
+        kind,
+        path,
+    )
 
 
 def _is_container(thing: object) -> bool:

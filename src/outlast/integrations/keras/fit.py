@@ -1,21 +1,16 @@
-"""Makes `fit` of a Keras model resumable, with the bits of a run that was never interrupted.
+"""`durable` and the call of `fit` that it makes resumable.
 
-    model = outlast.integrations.keras.durable(model, "gs://runs/tiny")
-    model.fit(x, y, epochs=10)
-
-Saves between two batches: variables, optimizer, metrics, seed generators, the position in the data,
-and the plain attributes of callbacks and of the model. What cannot be resumed exactly is refused.
+Saves between two batches: variables, seed generators, the position in the data, and attributes that
+have changed. What cannot be resumed exactly is refused.
 """
 
 import contextlib
-import copy
 import functools
 import inspect
 import itertools
 import math
 import os
 import types
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from typing import Any, Unpack
@@ -24,13 +19,13 @@ import numpy as np
 
 from outlast._base.logs import get_logger
 from outlast._base.options import takes_options
-from outlast.checkpoint.errors import StateMismatch, UnsupportedState
-from outlast.checkpoint.position.container_state import is_plain
-from outlast.checkpoint.position.sources import is_torch_loader, same
+from outlast.checkpoint.errors import UnsupportedState
+from outlast.checkpoint.position.sources import is_torch_loader
 from outlast.checkpoint.position.worker_shield import shield_workers
 from outlast.checkpoint.state.values import value
 from outlast.errors import OutlastError
 from outlast.integrations.evaluation_data import EvaluationLoader, KeptWorkers
+from outlast.integrations.keras.fit_state import FitState, tensor_of
 from outlast.integrations.versions import require
 from outlast.run.driven import DrivenRun
 from outlast.run.run import RunOptions
@@ -109,20 +104,22 @@ class _DurableFit:
         self._arguments = arguments
         self._epochs = min(arguments["epochs"], self._keras.config.max_epochs() or math.inf)
         self._progress = {"epoch": arguments["initial_epoch"]}
+        self._stack = contextlib.ExitStack()
         self._callbacks = self._callback_list()
-        self._settings: dict[str, Any] = {}
-        self._gathering: set[str] = set()
-        self._restored: list[Callable[[], object]] = []
+        self._fit_state = FitState(self._keras, model, self._given_callbacks)
         self._batches = 0
         self._validation = _validation(self._keras, arguments["validation_data"])
+        # Keras starts persistent workers before the first pass, to see what a batch is like.
+        shield_workers(arguments["x"])
+        self._workers = KeptWorkers(arguments["x"], name="training")
         # The global seed generator when the current pass over the data began.
         self._seeds_at_pass: list[int] | None = None
         self._refusal: OutlastError | None = None
         run.state.update(
             {
                 "progress": self._progress,
-                "variables": value(self._variables, self._set_variables),
-                "callbacks": value(self._attributes, self._set_attributes),
+                "variables": value(self._fit_state.variables, self._fit_state.set_variables),
+                "callbacks": value(self._fit_state.attributes, self._fit_state.set_attributes),
                 "seeds": value(self._randomness, self._set_randomness),
             }
         )
@@ -130,7 +127,7 @@ class _DurableFit:
     def call(self, fit: Callable[..., Any]) -> Any:
         before = self._model._initial_epoch
         object.__setattr__(self._model, "_symbolic_build", self._build)
-        with contextlib.ExitStack() as self._stack:
+        with self._stack:
             try:
                 return fit(**{**self._arguments, "callbacks": self._callbacks})
             except Exception as error:
@@ -146,21 +143,21 @@ class _DurableFit:
         """The callbacks that Keras would call, and those of this class after them."""
         own = self._keras.callbacks.LambdaCallback(
             on_train_begin=lambda logs: self._begin(),
-            on_train_batch_end=lambda batch, logs: self._end_batch(batch),
             on_epoch_end=lambda epoch, logs: self._end_epoch(epoch),
         )
         given, verbose = self._arguments["callbacks"], self._arguments["verbose"]
         if not isinstance(given, self._keras.callbacks.CallbackList):
-            given = self._keras.tree.flatten(given) if given else []
-            # With this one in the list, Keras calls none of them in another thread.
             given = self._keras.callbacks.CallbackList(
-                [*given, own], add_history=True, add_progbar=verbose != 0, model=self._model
+                given, add_history=True, add_progbar=verbose != 0, model=self._model
             )
-            given.callbacks.remove(own)
-        given._async_train = False
         given.callbacks.append(own)
-        own.set_model(self._model)
+        self._stack.callback(given.callbacks.remove, own)
         return given
+
+    def _given_callbacks(self) -> list[Any]:
+        """Those of the program and of Keras, once they are done with what was reported so far."""
+        self._callbacks._flush_futures()
+        return list(self._callbacks.callbacks[:-1])
 
     def _build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Build the model, as Keras does, and take over the iterator of the training data."""
@@ -174,12 +171,7 @@ class _DurableFit:
         iterator._enumerate_iterator = lambda: self._enumerate(iterator)
 
     def _begin(self) -> None:
-        self._settings = copy.deepcopy(self._plain_attributes())
-        self._gathering = {
-            name
-            for name, found in self._all_attributes().items()
-            if isinstance(found, dict | list | set | deque) and not found
-        }
+        self._fit_state.begin()
         self._stack.enter_context(self._run)
         epochs = self._epochs - self._arguments["initial_epoch"]
         has_work = self._run.begin(max(0, epochs) * self._batches)
@@ -192,13 +184,15 @@ class _DurableFit:
         done = self._run.position.batch
         if done:
             # The callbacks at the start of this epoch have run in an earlier process.
-            for restore in self._restored:
-                restore()
-        self._restored.clear()
+            self._fit_state.restore_again()
+        self._fit_state.forget_restored()
         batches = self._rest_of_pass(iterator)
         for step in range(done, self._batches):
             iterator._steps_seen = step + 1
             yield step, step, batches
+            # After the last batch comes the end of the epoch, in which the state is inconsistent.
+            if step + 1 < self._batches:
+                self._run.advance()
         batches.close()
         # Keras opens one more, which draws a random number.
         iter(iterator._get_iterator())
@@ -233,111 +227,16 @@ class _DurableFit:
         is_between = position.batch == 0
         return position.batches(loader, position.passes + 1, has_stepped=is_between)
 
-    def _end_batch(self, batch: int) -> None:
-        # After the last batch comes the end of the epoch, in which the state is inconsistent.
-        if batch + 1 < self._batches and not self._model.stop_training:
-            self._run.advance()
-
     def _end_epoch(self, epoch: int) -> None:
         self._run.position.end_pass()
         self._progress["epoch"] = epoch + 1
         is_last = epoch + 1 >= self._epochs or self._model.stop_training
         self._run.advance(may_exit=not is_last)
 
-    def _all_variables(self) -> dict[str, Any]:
-        model = self._model
-        if hasattr(model, "jax_state_sync"):
-            model.jax_state_sync()
-        groups = {
-            "model": model.variables,
-            "optimizer": model.optimizer.variables,
-            "metrics": model.metrics_variables,
-        }
-        return {
-            f"{group}[{number}] {one.path}": one
-            for group, found in groups.items()
-            for number, one in enumerate(found)
-        }
-
-    def _variables(self) -> dict[str, Any]:
-        return {name: _tensor(one) for name, one in self._all_variables().items()}
-
-    def _set_variables(self, saved: dict[str, Any]) -> None:
-        if differences := tuple(_differences(self._all_variables(), saved)):
-            raise StateMismatch(
-                "The checkpoint does not match the model:",
-                differences=differences,
-                hint="Build the same model as the run that saved it, or use another URL.",
-            )
-        # Tensors are filled in place, so what Keras does with them next would change these, too.
-        kept = {name: getattr(one, "clone", lambda one=one: one)() for name, one in saved.items()}
-
-        def restore() -> None:
-            for name, one in self._all_variables().items():
-                one.assign(kept[name])
-
-        restore()
-        self._restored.append(restore)
-
-    def _holders(self) -> list[Any]:
-        """What keeps attributes of the program: the callbacks, then the model and its layers."""
-        model = self._model
-        return [*self._callbacks.callbacks[:-1], model, *model._flatten_layers(include_self=False)]
-
-    def _all_attributes(self) -> dict[str, Any]:
-        skipped = self._keras.callbacks.ProgbarLogger
-        of_keras = ("params", "_model", "stop_training")
-        return {
-            f"{number} {type(one).__name__}.{name}": found
-            for number, one in enumerate(self._holders())
-            if not isinstance(one, skipped)
-            for name, found in list(vars(one).items())
-            if name not in of_keras and not (_is_layer(one) and name.startswith("_"))
-        }
-
-    def _plain_attributes(self) -> dict[str, Any]:
-        """What they keep from one batch or epoch to the next, such as the best loss so far."""
-        found = self._all_attributes()
-        return {name: _untracked(one) for name, one in found.items() if _can_be_saved(one)}
-
-    def _warn_about_lost(self) -> None:
-        """Name what has been gathered since `fit` began, but a resume would lose."""
-        everything = self._all_attributes()
-        for name in sorted(self._gathering):
-            if everything.get(name) and not _can_be_saved(everything[name]):
-                self._gathering.remove(name)
-                log.warning(
-                    "%s cannot be saved, and will be empty after a resume. Use a list, or a dict "
-                    "whose keys are strings, of plain values or arrays.",
-                    name.partition(" ")[2],
-                )
-
-    def _attributes(self) -> dict[str, Any]:
-        """Only what has changed since `fit` began: settings stay as the program sets them."""
-        self._warn_about_lost()
-        nothing = object()
-        return {
-            name: found
-            for name, found in self._plain_attributes().items()
-            if not same(found, self._settings.get(name, nothing))
-        }
-
-    def _set_attributes(self, saved: dict[str, Any]) -> None:
-        def restore() -> None:
-            for name, found in copy.deepcopy(saved).items():
-                number, _, path = name.partition(" ")
-                holder = self._holders()[int(number)]
-                if getattr(holder, "monitor_op", holder) is None:
-                    # Keras would do this later, and change the sign of what is restored here.
-                    holder._set_monitor_op()
-                setattr(holder, path.partition(".")[2], found)
-
-        restore()
-        self._restored.append(restore)
-
     def _randomness(self) -> dict[str, Any]:
         """What draws random numbers, besides layers and the training data."""
         validation = self._validation
+        self._workers.check()
         return {
             "global": _seeds(),
             "pass": self._seeds_at_pass,
@@ -438,43 +337,10 @@ def _refuse_inexact(keras: Any, iterator: Any) -> None:
     raise UnsupportedState(f"fit() cannot be resumed exactly: {problem}.", hint=hint)
 
 
-def _differences(live: dict[str, Any], saved: dict[str, Any]) -> Iterator[str]:
-    """How the variables of the model differ from those that were saved."""
-    for name in sorted(live.keys() | saved.keys()):
-        if name not in live:
-            yield f"{name}: saved, but not in this model"
-        elif name not in saved:
-            yield f"{name}: in this model, but not saved"
-        elif tuple(live[name].shape) != tuple(saved[name].shape):
-            shapes = tuple(saved[name].shape), tuple(live[name].shape)
-            yield f"{name}: the saved shape is {shapes[0]}, and that of this model {shapes[1]}"
-
-
-def _can_be_saved(found: Any) -> bool:
-    if isinstance(found, dict):
-        return all(isinstance(key, str) for key in found) and _can_be_saved(list(found.values()))
-    if isinstance(found, list | tuple):
-        return all(map(_can_be_saved, found))
-    return is_plain(found) or isinstance(found, np.ndarray)
-
-
-def _untracked(found: Any) -> Any:
-    """A copy of the containers, without those by which Keras notices changes."""
-    if isinstance(found, dict):
-        return {name: _untracked(one) for name, one in found.items()}
-    if isinstance(found, list):
-        return [_untracked(one) for one in found]
-    return found
-
-
-def _is_layer(thing: Any) -> bool:
-    return hasattr(thing, "add_weight")
-
-
 def _seeds() -> list[int] | None:
     """The state of Keras' global seed generator, if the program has used it."""
     found = _global_state().get_global_attribute(_GLOBAL_SEEDS)
-    return None if found is None else np.asarray(_tensor(found.state)).tolist()
+    return None if found is None else np.asarray(tensor_of(found.state)).tolist()
 
 
 def _set_seeds(saved: list[int] | None) -> None:
@@ -484,11 +350,6 @@ def _set_seeds(saved: list[int] | None) -> None:
         return
     seeds = import_module("keras.src.random.seed_generator")
     seeds.global_seed_generator().state.assign(np.asarray(saved))
-
-
-def _tensor(variable: Any) -> Any:
-    found = variable.value
-    return found.detach() if hasattr(found, "detach") else found
 
 
 def _adapters() -> Any:
