@@ -25,6 +25,8 @@ with outlast.Run(f"{sys.argv[1]}/run", state) as run:
 np.save(f"{sys.argv[1]}/weights.npy", state["weights"])
 """
 INCONCLUSIVE = 4
+# Quiet twice: shows errors, but no warning for each index that lacks a package.
+QUIETLY = ("--disable-pip-version-check", "--quiet", "--quiet")
 
 
 def main(folder: Path) -> None:
@@ -36,7 +38,7 @@ def main(folder: Path) -> None:
         environment = Path(place, "environment")
         venv.create(environment, with_pip=True)
         python = environment / "bin/python"
-        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel))
+        run(python, "-m", "pip", *QUIETLY, "install", str(wheel))
         seconds = float(run(python, "-c", _IMPORT))
         print(f"import outlast: {seconds * 1000:.1f} ms")
         try_commands(environment / "bin/outlast", python, Path(place))
