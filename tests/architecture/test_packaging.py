@@ -74,3 +74,14 @@ def test_every_address_of_the_repository_is_the_same() -> None:
             r"https://github\.com/[\w-]*outlast[\w-]*/[\w-]+", file.read_text()
         ):
             assert address == REPOSITORY, file
+
+
+def test_the_demo_gets_the_versions_that_the_tests_run_with() -> None:
+    demo, everything = (
+        set(re.findall(r"^[\w.-]+==\S+", (ROOT / name).read_text(), re.MULTILINE))
+        for name in ("requirements-demo.lock", "requirements.lock")
+    )
+    dependencies = {re.split(r"[<>=]", one)[0] for one in PROJECT["dependencies"]}
+
+    assert demo <= everything
+    assert dependencies <= {one.partition("==")[0] for one in demo}
