@@ -14,7 +14,7 @@ from outlast.checkpoint.runs.catalog import manifest_names
 from outlast.checkpoint.state.randomness import generators
 from outlast.checkpoint.state.values import value
 from outlast.errors import OutlastError
-from outlast.integrations.huggingface.batches import TrainingBatches
+from outlast.integrations.huggingface.batches import TrainingBatches, unread
 from outlast.integrations.huggingface.best import BestModel
 from outlast.integrations.huggingface.evaluation import TrainerEvaluation
 from outlast.integrations.huggingface.parts import state_of
@@ -48,7 +48,6 @@ class DurableTraining:
         self._updates = 0
         # Whether the trainer has yet to log, evaluate and save after the last step.
         self._is_pending = False
-        self._is_epoch_over = False
         # Whether no epoch has begun in this process.
         self._is_first_epoch = True
         self._output: list[Any] | None = None
@@ -119,6 +118,12 @@ class DurableTraining:
             arguments["num_update_steps_per_epoch"] = 0
         loader, epoch = arguments["train_dataloader"], arguments["epoch"]
         self.batches.begin(self._run.position, loader, epoch, is_over=is_over)
+        is_continued = (
+            arguments["resume_from_checkpoint"] is not None
+            and epoch == arguments["epochs_trained"]
+            and arguments["steps_trained_in_current_epoch"] > 0
+        )
+        arguments["train_dataloader"] = unread(loader, is_continued=is_continued)
 
     def complete_step(self, grad_norm: Any, learning_rate: Any) -> None:
         """A step is complete. Saves if due; exits after a notice."""
@@ -126,14 +131,7 @@ class DurableTraining:
         self.step += 1
         self._updates += 1
         self.last_step = (grad_norm, learning_rate)
-        control = self._trainer.control
         self._is_pending = True
-        self._is_epoch_over = (
-            self._updates == self._updates_per_epoch
-            or self.batches.are_over
-            or control.should_epoch_stop
-            or control.should_training_stop
-        )
         self._run.advance()
         self._is_pending = False
 
@@ -149,7 +147,6 @@ class DurableTraining:
             self._epoch += 1
             self._updates = 0
             self.batches.close_epoch()
-        self._is_epoch_over = False
 
     def finish(self, output: Any) -> None:
         """The training is over, with this result."""
@@ -167,6 +164,16 @@ class DurableTraining:
     def _accumulation(self) -> int:
         steps: int = self._trainer.args.gradient_accumulation_steps
         return steps
+
+    def _is_epoch_over(self) -> bool:
+        """Whether the step that was completed is the last one of its epoch."""
+        control = self._trainer.control
+        return bool(
+            self._updates == self._updates_per_epoch
+            or self.batches.are_over
+            or control.should_epoch_stop
+            or control.should_training_stop
+        )
 
     def _start_from(self, folder: Any, at: tuple[int, int]) -> None:
         """Begin a run without checkpoints."""
@@ -221,7 +228,7 @@ class DurableTraining:
             "epoch": self._epoch,
             "updates": self._updates,
             "pending": self._is_pending,
-            "over": self._is_epoch_over,
+            "over": self._is_pending and self._is_epoch_over(),
             "last": [encoded(grad_norm), encoded(learning_rate)],
             "batches": self.batches.record(),
             "progress": self._progress.read(),
