@@ -199,6 +199,9 @@ REFUSALS = {
     "trained": ("OutlastError", "already trained 2 steps"),
     "again": ("OutlastError", "already trained its run"),
     "other_model": ("StateMismatch", "lm_head"),
+    "other_arguments": ("", ""),
+    "other_optimizer": ("StateMismatch", "optim was 'adamw_torch"),
+    "other_accumulation": ("StateMismatch", "gradient_accumulation_steps was 1 and is now 2"),
     "other_thing": ("TypeError", "not a LlamaForCausalLM"),
     "unknown_option": ("TypeError", "every_step"),
     "unknown_mode": ("ValueError", "got 'fast'"),
@@ -226,6 +229,7 @@ def test_wrong_uses_are_refused_and_a_model_can_be_exported(
         kind, words = REFUSALS[line["case"]]
         assert line["kind"] == kind, line
         assert words in line["text"], line
+    assert "learning_rate was 5e-05 and is now 0.5" in done.text()
 
 
 @pytest.mark.parametrize("case", ["sft", "lora", "dpo", "grpo", "streaming"])

@@ -14,6 +14,7 @@ from outlast.checkpoint.runs.catalog import manifest_names
 from outlast.checkpoint.state.randomness import generators
 from outlast.checkpoint.state.values import value
 from outlast.errors import OutlastError
+from outlast.integrations.huggingface.arguments import compare_arguments, decisive_arguments
 from outlast.integrations.huggingface.batches import TrainingBatches, unread
 from outlast.integrations.huggingface.best import BestModel
 from outlast.integrations.huggingface.evaluation import TrainerEvaluation
@@ -42,6 +43,7 @@ class DurableTraining:
         # What was restored, until the loop begins.
         self._saved: dict[str, Any] | None = None
         self._random: Any = None
+        self._arguments: dict[str, Any] = {}
         self._updates_per_epoch = 0
         self._epoch = 0
         # The optimizer's steps of this epoch.
@@ -78,6 +80,8 @@ class DurableTraining:
         """
         trainer = self._trainer
         self._updates_per_epoch = updates
+        # Before a callback changes them.
+        self._arguments = decisive_arguments(trainer.args)
         self._progress = TrainerProgress(trainer)
         self._evaluation = TrainerEvaluation(trainer)
         state = state_of(trainer) | {"trainer": value(self._read, self._write)}
@@ -87,6 +91,8 @@ class DurableTraining:
         self._run = self._stack.enter_context(DrivenRun(self._url, state, **self._options))
         self._random = generators().get()
         self.is_resumed = self._saved is not None
+        if self._saved is not None:
+            compare_arguments(self._saved.get("arguments", {}), self._arguments)
         if not self.is_resumed:
             self._start_from(folder, at)
         elif has_own_hooks(trainer):
@@ -225,6 +231,8 @@ class DurableTraining:
         assert self._evaluation is not None, "It is made before the run is opened."
         grad_norm, learning_rate = self.last_step
         return {
+            # A copy, because a restore fills it.
+            "arguments": dict(self._arguments),
             "epoch": self._epoch,
             "updates": self._updates,
             "pending": self._is_pending,
