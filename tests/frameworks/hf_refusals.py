@@ -50,6 +50,20 @@ def other_model(folder: Path) -> None:
     durable(trainer(folder, model=llama(tie_word_embeddings=True)), folder / "model").train()
 
 
+def other_arguments(folder: Path) -> None:
+    """Not refused, but named."""
+    durable(trainer(folder), folder / "arguments").train()
+    durable(trainer(folder, learning_rate=0.5), folder / "arguments").train()
+
+
+def other_optimizer(folder: Path) -> None:
+    durable(trainer(folder, optim="adafactor"), folder / "arguments").train()
+
+
+def other_accumulation(folder: Path) -> None:
+    durable(trainer(folder, gradient_accumulation_steps=2), folder / "arguments").train()
+
+
 def other_thing(folder: Path) -> None:
     durable(llama(), folder / "thing")
 
@@ -105,6 +119,9 @@ CASES: list[Callable[[Path], None]] = [
     trained,
     again,
     other_model,
+    other_arguments,
+    other_optimizer,
+    other_accumulation,
     other_thing,
     unknown_option,
     unknown_mode,

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import os
+import random
 import signal
 import sys
 import time
@@ -284,6 +285,79 @@ def own(folder: Path) -> Any:
     return OwnTrainer(OwnModel(), args, train_dataset=rows, callbacks=[Average()])
 
 
+CALLS = 0
+LOSSES: dict[str, list[float]] = {}
+NOISE = np.random.default_rng(6)
+
+
+class Counting(torch.optim.SGD):
+    """An optimizer whose state_dict lacks what it counts and draws from."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, lr=0.1)
+        self.calls = 0
+        self.generator = torch.Generator().manual_seed(3)
+
+    def step(self, closure: Any = None) -> Any:
+        self.calls += 1
+        for group in self.param_groups:
+            for one in group["params"]:
+                one.grad.mul_(torch.rand((), generator=self.generator) / self.calls)
+        return super().step(closure)
+
+
+class Changing(TrainerCallback):  # type: ignore[misc]  # has no types here
+    """Draws random numbers, keeps meters in a dict, and changes the arguments."""
+
+    def __init__(self) -> None:
+        self.generator = random.Random(4)
+        self.meters = {"steps": Meter()}
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any, **_: Any) -> None:
+        self.meters["steps"].count += 1
+        with torch.no_grad():
+            model.inner.bias.add_(self.generator.random() * self.meters["steps"].count)
+        if state.global_step == 4:
+            args.max_grad_norm = 0.1
+            state.logging_steps = 2
+
+
+class ChangingTrainer(Trainer):  # type: ignore[misc]  # has no types here
+    """Its loss depends on global variables, and its loader is not one of accelerate's."""
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        global CALLS
+        CALLS += 1
+        loss = super().compute_loss(*args, **kwargs)
+        LOSSES.setdefault("all", []).append(loss.item())
+        return loss * (1 + NOISE.random() / CALLS + np.mean(LOSSES["all"]))
+
+    def get_train_dataloader(self) -> Any:
+        data: Any = self.train_dataset
+        return torch.utils.data.DataLoader(data, batch_size=2, shuffle=True)
+
+
+def variables(folder: Path) -> Any:
+    rates: list[int] = []
+
+    def rate(step: int) -> float:
+        rates.append(step)
+        return 1 / len(rates)
+
+    def hook(_module: Any, _inputs: Any, output: Any) -> Any:
+        return output * len(rates)
+
+    model = OwnModel()
+    model.inner.register_forward_hook(hook)
+    optimizer = Counting(model.parameters())
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    rows = [{"x": row, "labels": row.flip(0)} for row in torch.randn(8, 4)]
+    args = arguments(folder, label_names=["labels"])
+    return ChangingTrainer(
+        model, args, train_dataset=rows, callbacks=[Changing()], optimizers=(optimizer, scheduler)
+    )
+
+
 RNG = np.random.default_rng(8)
 
 
@@ -423,11 +497,37 @@ def grpo(folder: Path) -> Any:
         logging_steps=1,
     )
 
-    def reward(completions: list[str], **_: Any) -> list[float]:
-        return [float(len(one) % 7) for one in completions]
+    before: list[float] = []
 
-    data = Dataset.from_dict({"prompt": texts(8)})
-    return GRPOTrainer(llama(), reward, args=args, train_dataset=data, processing_class=tokenizer())
+    def relative(completions: list[str], **_: Any) -> list[float]:
+        before.extend(len(one) % 7 for one in completions)
+        return [len(one) % 7 - sum(before) / len(before) for one in completions]
+
+    rewards = [relative, NoisyReward()]
+    data, words = Dataset.from_dict({"prompt": texts(8)}), tokenizer()
+    return GRPOTrainer(llama(), rewards, args=args, train_dataset=data, processing_class=words)
+
+
+class NoisyReward:
+    """An object as a reward."""
+
+    __name__ = "noisy"
+
+    def __init__(self) -> None:
+        self.generator = random.Random(2)
+        self.count = 0
+
+    def __call__(self, completions: list[str], **_: Any) -> list[float]:
+        self.count += 1
+        return [self.generator.random() * self.count for _ in completions]
+
+
+def streaming(folder: Path) -> Any:
+    from datasets import IterableDataset
+
+    rows = [{name: one.tolist() for name, one in row.items()} for row in tokens(9)]
+    data = IterableDataset.from_generator(lambda: iter(rows)).shuffle(seed=3, buffer_size=4)
+    return Trainer(llama(), arguments(folder, max_steps=12), train_dataset=data)
 
 
 CASES = {
@@ -438,6 +538,8 @@ CASES = {
     "kept-workers": kept_workers,
     "noisy-workers": noisy_workers,
     "own": own,
+    "variables": variables,
+    "streaming": streaming,
     "files": files,
     "grouped": grouped,
     "saving": saving,

@@ -84,7 +84,14 @@ def evict(server: ForkServer, case: str, folder: Path, *steps: int) -> None:
 
 
 # A few with the oldest releases too: each case starts five processes.
-OLDER = ("plain-eval-accumulate2", "mlm-eval-accumulate1", "stopping", "iterable", "drawing")
+OLDER = (
+    "plain-eval-accumulate2",
+    "mlm-eval-accumulate1",
+    "stopping",
+    "iterable",
+    "drawing",
+    "variables",
+)
 
 
 def cases(*names: str) -> list[Any]:
@@ -120,7 +127,7 @@ def test_a_run_that_an_earlier_version_saved_goes_on(server: ForkServer, tmp_pat
 
 
 KINDS_OF_TRAINING = (
-    *("iterable", "grouped", "workers", "stopping", "own"),
+    *("iterable", "grouped", "workers", "stopping", "own", "variables"),
     # Evaluations that draw from generators of their own, and keep workers.
     *("drawing", "kept-workers"),
 )
@@ -192,6 +199,9 @@ REFUSALS = {
     "trained": ("OutlastError", "already trained 2 steps"),
     "again": ("OutlastError", "already trained its run"),
     "other_model": ("StateMismatch", "lm_head"),
+    "other_arguments": ("", ""),
+    "other_optimizer": ("StateMismatch", "optim was 'adamw_torch"),
+    "other_accumulation": ("StateMismatch", "gradient_accumulation_steps was 1 and is now 2"),
     "other_thing": ("TypeError", "not a LlamaForCausalLM"),
     "unknown_option": ("TypeError", "every_step"),
     "unknown_mode": ("ValueError", "got 'fast'"),
@@ -219,9 +229,10 @@ def test_wrong_uses_are_refused_and_a_model_can_be_exported(
         kind, words = REFUSALS[line["case"]]
         assert line["kind"] == kind, line
         assert words in line["text"], line
+    assert "learning_rate was 5e-05 and is now 0.5" in done.text()
 
 
-@pytest.mark.parametrize("case", ["sft", "lora", "dpo", "grpo"])
+@pytest.mark.parametrize("case", ["sft", "lora", "dpo", "grpo", "streaming"])
 def test_trainers_of_trl_end_as_if_undisturbed(
     case: str, trl_server: ForkServer, tmp_path: Path
 ) -> None:

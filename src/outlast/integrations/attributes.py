@@ -7,6 +7,7 @@ their state_dict, and which parameters are frozen.
 
 import copy
 import functools
+import itertools
 import operator
 import sys
 import sysconfig
@@ -16,7 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from outlast._base.logs import get_logger
+from outlast.checkpoint.state.randomness import as_value
 from outlast.checkpoint.state.tree import has_state_dict
+from outlast.checkpoint.state.values import value
 from outlast.integrations.plain import (
     SCALARS,
     NotPlain,
@@ -31,8 +34,10 @@ log = get_logger(__name__)
 
 _CONTAINERS = (dict, list, set, frozenset, deque, tuple)
 _DEPTH_MAX = 3
+_PARTS_MAX = 100
 _FROZEN = "requires_grad of "
 _BUFFER = "buffer "
+_ABSENT = "The run has a state of %s, which this program does not have."
 
 
 NO_ATTRIBUTES: Mapping[str, Any] = {"plain": {}, "states": {}}
@@ -42,8 +47,8 @@ NO_ATTRIBUTES: Mapping[str, Any] = {"plain": {}, "states": {}}
 class _Found(NamedTuple):
     """Attributes of one object by their names.
 
-    Plain ones, the states of stateful objects, buffers that their modules do not save, and the
-    lengths of containers that are not plain.
+    Plain ones, the states of stateful objects and random generators, buffers that their modules do
+    not save, and the lengths of containers that are not plain.
     """
 
     plain: dict[str, Any]
@@ -134,14 +139,18 @@ class ChangedAttributes:
         self._simple = {}
         holders = dict(self._all_holders())
         for name in {*saved["plain"], *saved["states"]} - holders.keys():
-            log.warning("The run has a state of %s, which this program does not have.", name)
+            log.warning(_ABSENT, name)
         for name, items in saved["plain"].items():
             for key, item in items.items() if name in holders else ():
                 self._changed.add((name, key))
                 _write(holders[name], key, copy.deepcopy(item))
         for name, states in saved["states"].items():
             for key, state in states.items() if name in holders else ():
-                vars(holders[name])[key].load_state_dict(copy.deepcopy(state))
+                kept = _kept_state(vars(holders[name]).get(key))
+                if kept is None:
+                    log.warning(_ABSENT, f"{name}.{key}")
+                else:
+                    kept.set(copy.deepcopy(state))
 
     def freeze(self, saved: Mapping[str, Any]) -> None:
         """Only freeze and unfreeze parameters, which is compared right after a restore."""
@@ -185,8 +194,8 @@ class ChangedAttributes:
                 found.plain[key] = item
                 continue
             try:
-                if has_state_dict(item):
-                    found.states[key] = encoded(item.state_dict())
+                if (kept := _kept_state(item)) is not None:
+                    found.states[key] = encoded(kept.get())
                 else:
                     found.plain[key] = encoded(item)
             except NotPlain:
@@ -212,8 +221,9 @@ class ChangedAttributes:
             yield name, holder
             if depth == _DEPTH_MAX or name in self._simple:
                 continue
-            for key, item in vars(holder).items():
-                if key not in self._ignored and id(item) not in seen and _is_own(item):
+            attributes = {key: one for key, one in vars(holder).items() if key not in self._ignored}
+            for key, item in own_objects(attributes):
+                if id(item) not in seen:
                     seen.add(id(item))
                     waiting.append((f"{name}.{key}", item, depth + 1))
 
@@ -229,6 +239,21 @@ class ChangedAttributes:
                     name,
                     key,
                 )
+
+
+def own_objects(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The objects of the program's own classes, also in lists and dicts, that keep attributes."""
+    for key, item in attributes.items():
+        parts: Iterable[tuple[Any, Any]] = ()
+        if type(item) in (list, tuple):
+            parts = enumerate(item)
+        elif type(item) is dict:
+            parts = list(item.items())
+        elif _is_own(item):
+            yield key, item
+        for part, one in itertools.islice(parts, _PARTS_MAX):
+            if type(part) in SCALARS and _is_own(one):
+                yield f"{key}[{part!r}]", one
 
 
 def _items(holder: Any) -> Iterator[tuple[str, Any]]:
@@ -251,8 +276,18 @@ def _has_unsaved_buffers(holder: Any) -> bool:
 def _is_constant(item: Any) -> bool:
     """Whether an attribute stays as it is until it is set again, or is not saved at all."""
     return type(item) in SCALARS or not (
-        isinstance(item, _CONTAINERS) or is_array(item) or has_state_dict(item) or _is_own(item)
+        isinstance(item, _CONTAINERS)
+        or is_array(item)
+        or _kept_state(item) is not None
+        or _is_own(item)
     )
+
+
+def _kept_state(item: Any) -> value | None:
+    """How to read and set the state of a random generator, or of what has a state_dict."""
+    if (found := as_value(item)) is not None:
+        return found
+    return value(item.state_dict, item.load_state_dict) if has_state_dict(item) else None
 
 
 def _unsaved_buffers(holder: Any) -> Iterator[tuple[str, Any]]:
@@ -280,13 +315,17 @@ def _is_own(thing: Any) -> bool:
     return is_of_program(kind) and hasattr(thing, "__dict__") and not has_state_dict(thing)
 
 
-@functools.cache
 def is_of_program(kind: Any) -> bool:
-    """Whether a class is the program's own, and not one of an installed package."""
-    top: str = kind.__module__.partition(".")[0]
+    """Whether a class, or a function, is the program's own, and not of an installed package."""
+    return _is_module_of_program(kind.__module__)
+
+
+@functools.cache
+def _is_module_of_program(name: str) -> bool:
+    top = name.partition(".")[0]
     if top in ("__main__", "builtins", "outlast"):
         return top == "__main__"
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    file = getattr(sys.modules.get(name), "__file__", None)
     paths = sysconfig.get_paths()
     installed = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     return file is not None and not any(Path(file).is_relative_to(one) for one in installed)

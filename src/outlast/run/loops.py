@@ -24,7 +24,6 @@ class TrainingLoops:
 
     `leave` saves what it can and raises. Its first argument says whether the state is consistent,
     the second whether all ranks save this step.
-    `on_step` is called after each step.
     """
 
     def __init__(
@@ -35,14 +34,12 @@ class TrainingLoops:
         progress: dict[str, Any],
         *,
         leave: Callable[[bool, bool], NoReturn],
-        on_step: _OnStep,
     ) -> None:
         self._session = session
         self._guard = guard
         self._position = position
         self._progress = progress
         self._leave = leave
-        self._on_step = on_step
         self.done = 0
         """The number of completed steps."""
         self.resumed_at = 0
@@ -56,6 +53,8 @@ class TrainingLoops:
         # The fingerprint of a state that was restored within an epoch, until its loop goes on.
         self._restored: str | None = None
         self._save_wanted = False
+        self.on_step: _OnStep | None = None
+        """What to call after each step."""
         self.is_complete: Callable[[], bool] = _always
         """Whether the steps so far end with an optimizer update, for frameworks that know."""
 
@@ -251,7 +250,8 @@ class TrainingLoops:
             self._session.refuse_in_child()
         self.in_step = False
         self.done += 1
-        self._on_step(self.done, batch=batch)
+        if self.on_step is not None:
+            self.on_step(self.done, batch=batch)
 
     def _exit_before_loop(self) -> None:
         """Exit if a notice has arrived. For several ranks, this is the boundary before a step."""
@@ -262,8 +262,8 @@ class TrainingLoops:
 
     def _boundary(self, *, may_exit: bool = True) -> None:
         """Between two steps: exit after a notice, or save if due."""
-        is_alone = not self._session.has_ranks
-        if is_alone and may_exit and self._guard.interrupted:
+        # Several ranks leave at the same step, on an order of theirs.
+        if self._guard.interrupted and may_exit and not self._session.has_ranks:
             self._leave(True, False)
         if self._save_wanted or self._guard.save_requested:
             self._save_wanted = False

@@ -87,7 +87,6 @@ class Run:
             position,
             self._progress,
             leave=self._exit,
-            on_step=self._note_step,
         )
         self._exporter = Exporter(self._metrics())
         self._step_hashes: StepHashes | None = None
@@ -101,6 +100,7 @@ class Run:
                 path = f"{path}.{self._session.rank}" if self._session.rank else path
                 self._step_hashes = StepHashes(path, self._parts, may_pickle=self._may_pickle)
                 self._step_hashes.note(self.step, always=True)
+                self._loops.on_step = self._step_hashes.note
         except RanksLost as error:
             log.warning("The run cannot start because the other ranks are gone: %s", error)
             self._guard.announce_peer(str(error), LOST_EXIT_SECONDS)
@@ -232,10 +232,6 @@ class Run:
     def _parts(self) -> dict[str, object]:
         states = random_states()
         return {**self.state, **{f"random.{name}": state for name, state in states.items()}}
-
-    def _note_step(self, step: int, *, batch: object) -> None:
-        if self._step_hashes is not None:
-            self._step_hashes.note(step, batch=batch)
 
     def _exit(self, at_boundary: bool, is_agreed: bool) -> NoReturn:
         self._stop(at_boundary=at_boundary, is_agreed=is_agreed)

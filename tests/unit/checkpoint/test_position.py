@@ -1,5 +1,6 @@
 """Interrupted within an epoch, the data goes on in the same order."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -240,3 +241,33 @@ def test_what_can_be_iterated_over_once_has_one_epoch() -> None:
         with pytest.raises(TypeError, match="only once, not 2 times"):
             next(run.batches(iter([1, 2]), epochs=2))
         assert list(run.batches(iter([1, 2]))) == [1, 2]
+
+
+class Remembering(IterableDataset[int]):
+    """Keeps what cannot be saved, and what another process has not made yet."""
+
+    def __init__(self) -> None:
+        self.by_kind: dict[type, int] = {}
+        self.states: list[Any] = [None]
+
+    def __iter__(self) -> Iterator[int]:
+        for number in range(EXAMPLES):
+            self.by_kind[int] = number
+            self.states = [{"number": number, "name": "state"}]
+            yield number
+
+
+def test_containers_that_cannot_be_restored_do_no_harm() -> None:
+    url = memory_url()
+    done: list[Any] = []
+
+    for _ in range(11):
+        data = Remembering()
+        with contextlib.suppress(Stop), outlast.Run(url, {}, every_steps=1) as run:
+            for number, batch in enumerate(run.batches(DataLoader(data, 3), epochs=EPOCHS)):
+                if number == 2:
+                    raise Stop
+                done.append(batch.tolist())
+        assert list(vars(data)) == ["by_kind", "states"]
+
+    assert done == EPOCHS * [list(range(EXAMPLES))[at : at + 3] for at in range(0, EXAMPLES, 3)]

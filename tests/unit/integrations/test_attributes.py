@@ -126,3 +126,35 @@ def test_a_value_that_was_restored_is_saved_from_then_on() -> None:
     attributes.write({"plain": {"0": {"step": 0}}, "states": {}})
 
     assert attributes.read()["plain"] == {"0": {"step": 0}}
+
+
+def test_generators_and_objects_in_containers_are_restored() -> None:
+    def made() -> Recorder:
+        recorder = Recorder()
+        recorder.rate = random.Random(1)
+        recorder.meter = {"loss": [Meter()], "accuracy": Meter()}
+        return recorder
+
+    recorder = made()
+    tracker = tracked(recorder)
+    tracker.begin()
+    recorder.rate.random()
+    recorder.meter["accuracy"].total = 2.0
+
+    saved = tracker.read()
+    other = made()
+    tracked(other).write(saved)
+
+    assert other.rate.random() == recorder.rate.random()
+    assert other.meter["accuracy"].total == 2.0
+
+
+def test_a_state_without_its_object_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    recorder, other = Recorder(), Recorder()
+    tracker = tracked(recorder)
+    tracker.begin()
+    recorder.meter = random.Random(1)
+
+    tracked(other).write(tracker.read())
+
+    assert "a state of 0.meter, which this program does not have" in caplog.text

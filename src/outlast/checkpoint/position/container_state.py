@@ -75,7 +75,7 @@ def size_of(thing: Any, kind: str) -> int:
 
 
 def read(thing: Any, kind: str) -> Content | None:
-    """The content, copied; None if it is too large to be saved."""
+    """The content, copied; None if it is too large to be saved, or has keys that cannot be."""
     if kind in ("array", "tensor"):
         if thing.nbytes > _BYTES_MAX:
             return None
@@ -86,7 +86,7 @@ def read(thing: Any, kind: str) -> Content | None:
         return None
     if kind in ("list", "deque") and len(thing) > 8 and set(map(type, thing)) == {int}:
         return _numbers(thing, kind)
-    if len(thing) > ITEMS_MAX:
+    if len(thing) > ITEMS_MAX or (kind == "dict" and not all(map(is_plain, list(thing)))):
         return None
     items = _items(thing, kind)
     return None if _text_length(items) > _TEXT_MAX else {kind: items}

@@ -96,9 +96,12 @@ class Sources:
 
     def set_counter(self, path: str, found: Any) -> None:
         """Put back what `counters` read, unless it means something else in this process."""
-        if path in self.containers:
-            if isinstance(found, Mapping) and not self._is_log(path, found):
+        if isinstance(found, Mapping):
+            # This process may not have made the container yet.
+            if path in self.containers and not self._is_log(path, found):
                 container_state.put(self.containers[path], dict(found))
+            return
+        if path in self.containers:
             return
         parent, _, name = path.rpartition(".")
         thing = self.iterables.get(parent)

@@ -139,7 +139,7 @@ class TrainingBatches:
             self._count_drawn(loader)
             if loader.state.process_index > 0:
                 # The first rank reads for all of them.
-                drawn = _unread(base, is_resumed=resumed is not None)
+                drawn = _as_reader_elsewhere(base, is_resumed=resumed is not None)
         # It is a generator, which asks for its loader with the first batch.
         batches = iter(loader)
         with replaced(loader, "base_dataloader", _Base(base, drawn)):
@@ -172,8 +172,22 @@ class TrainingBatches:
             self._has_ended = True
 
 
+def unread(loader: Any, *, is_continued: bool) -> Any:
+    """What the trainer is given instead of its loader: `TrainingBatches` has the only iterator.
+
+    A loader of torch draws a seed for each iterator. If the epoch `is_continued`, the trainer makes
+    a copy that skips batches, which must be of torch, and tells it and its sampler the epoch.
+    """
+    if not is_continued:
+        return _Base(loader, iter(()))
+    torch: Any = import_module("torch")
+    sampler = getattr(loader, "batch_sampler", None)
+    # With a generator of its own, so that it draws from no other.
+    return torch.utils.data.DataLoader([], batch_sampler=sampler, generator=torch.Generator())
+
+
 class _Base(StandIn):
-    """Stands in for the loader inside accelerate's, while that creates its iterator."""
+    """Stands in for a loader that another one reads."""
 
     def __init__(self, original: Any, batches: Iterator[Any]) -> None:
         self.original = original
@@ -186,7 +200,7 @@ class _Base(StandIn):
         return getattr(self.original, name)
 
 
-def _unread(loader: Any, *, is_resumed: bool) -> Iterator[Any]:
+def _as_reader_elsewhere(loader: Any, *, is_resumed: bool) -> Iterator[Any]:
     """An iterator that is not read, but draws a seed, which an earlier process has done already."""
     now = generators().get()
     batches: Iterator[Any] = iter(loader)

@@ -2,7 +2,8 @@
 
 Its state with the history of logs, the flags of its control, its stateful callbacks, and every
 plain attribute that has changed since the training began: of the trainer, such as the running
-loss, of callbacks, and of the model.
+loss, of its arguments, of callbacks, and of the model. So are the variables that functions of the
+program change, such as rewards, metrics, losses and hooks.
 """
 
 import dataclasses
@@ -13,14 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from outlast.integrations.attributes import NO_ATTRIBUTES, ChangedAttributes
+from outlast.integrations.attributes import (
+    NO_ATTRIBUTES,
+    ChangedAttributes,
+    is_of_program,
+    own_objects,
+)
+from outlast.integrations.function_variables import variables_of
 from outlast.integrations.plain import NotPlain, encoded, filled, is_same, separated
 
-# What follows from the arguments, or belongs to the process.
-_OF_PROCESS = frozenset(
-    "log_history stateful_callbacks is_local_process_zero is_world_process_zero max_steps "
-    "num_train_epochs logging_steps eval_steps save_steps is_hyper_param_search trial_name "
-    "trial_params".split()
+# What follows from the arguments, unless a callback changes it.
+_SETTINGS = frozenset("max_steps num_train_epochs logging_steps eval_steps save_steps".split())
+# That, and what belongs to the process.
+_OF_PROCESS = _SETTINGS | frozenset(
+    "log_history stateful_callbacks is_local_process_zero is_world_process_zero "
+    "is_hyper_param_search trial_name trial_params".split()
 )
 _NOT_SAVED = frozenset(
     "args model model_wrapped optimizer lr_scheduler accelerator deepspeed state control "
@@ -37,10 +45,17 @@ class TrainerProgress:
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
         self._before = separated(dict(_plain_attributes(trainer)))
+        variables = {"variables": variables_of(_functions(trainer))}
         self._objects = ChangedAttributes(
-            lambda: _objects(trainer),
+            lambda: _objects(trainer) | variables,
             known=lambda: _known(trainer),
             ignored=frozenset(vars(import_module("torch").nn.Module())) - {"training"},
+        )
+        of_state = {field.name for field in dataclasses.fields(trainer.state)}
+        self._settings = ChangedAttributes(
+            lambda: {"args": trainer.args, "state": trainer.state},
+            known=tuple,
+            ignored=frozenset(of_state - _SETTINGS),
         )
         self._log = bytearray()
         self._logged = 0
@@ -48,6 +63,7 @@ class TrainerProgress:
     def begin(self) -> None:
         """The first step of this process follows. The hooks before it have been called."""
         self._objects.begin()
+        self._settings.begin()
 
     def read(self) -> dict[str, Any]:
         """All of it as plain containers."""
@@ -67,6 +83,7 @@ class TrainerProgress:
                 if name not in self._before or not is_same(item, self._before[name])
             },
             "objects": self._objects.read(),
+            "settings": self._settings.read(),
         }
 
     def write(self, saved: dict[str, Any]) -> None:
@@ -78,6 +95,7 @@ class TrainerProgress:
         for name, item in saved["attributes"].items():
             setattr(trainer, name, filled(getattr(trainer, name, None), item))
         self._objects.write(saved.get("objects", NO_ATTRIBUTES))
+        self._settings.write(saved.get("settings", NO_ATTRIBUTES))
         waiting = list(saved["callbacks"])
         for name, callback, _ in list(_stateful_callbacks(trainer)):
             found = next((entry for entry in waiting if entry[0] == name), None)
@@ -125,22 +143,52 @@ def _plain_attributes(trainer: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _objects(trainer: Any) -> dict[str, Any]:
-    """The callbacks of the program by their classes, and the modules of the model."""
+    """The callbacks of the program by their classes, its other objects, and the modules."""
     found: dict[str, Any] = {}
     for callback in trainer.callback_handler.callbacks:
         kind = type(callback)
         if not kind.__module__.startswith("transformers."):
             count = sum(type(one) is kind for one in found.values())
             found[f"{kind.__qualname__}{f' {count + 1}' if count else ''}"] = callback
+    attributes = {name: one for name, one in vars(trainer).items() if name not in _NOT_SAVED}
+    found |= {f"trainer.{name}": one for name, one in own_objects(attributes)}
+    optimizer = _inner_optimizer(trainer)
+    if is_of_program(type(optimizer)):
+        found["optimizer"] = optimizer
     return found | {f"model.{name}": one for name, one in trainer.model.named_modules()}
 
 
+def _functions(trainer: Any) -> Iterator[Any]:
+    """All that the trainer calls and that may be of the program."""
+    yield type(trainer)
+    for name, item in vars(trainer).items():
+        if name not in _NOT_SAVED:
+            yield from item if isinstance(item, list) else [item]
+    yield from trainer.callback_handler.callbacks
+    optimizer, scheduler = _inner_optimizer(trainer), trainer.lr_scheduler
+    yield from (optimizer, scheduler, *getattr(scheduler, "lr_lambdas", ()))
+    for kind in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+        yield from getattr(optimizer, kind, {}).values()
+    for module in trainer.model.modules():
+        yield module
+        for kind in ("_forward_pre_hooks", "_forward_hooks"):
+            yield from vars(module)[kind].values()
+
+
 def _known(trainer: Any) -> list[Any]:
-    """What callbacks may refer to, and is no state of theirs."""
-    optimizer = trainer.optimizer
-    names = ("model_wrapped", "lr_scheduler", "accelerator", "args", "state", "control")
+    """What callbacks and functions may refer to, and is no state of theirs."""
+    optimizer = _inner_optimizer(trainer)
+    names = "model_wrapped lr_scheduler accelerator args state control".split()
+    names += ["train_dataset", "eval_dataset", "data_collator", "processing_class"]
     known = [getattr(trainer, name) for name in names]
-    return [trainer, optimizer, getattr(optimizer, "optimizer", None), trainer.model, *known]
+    # What its state_dict contains.
+    parts = [optimizer.state, optimizer.param_groups, optimizer.defaults]
+    return [trainer, trainer.optimizer, optimizer, *parts, trainer.model, *known]
+
+
+def _inner_optimizer(trainer: Any) -> Any:
+    """The optimizer itself, which accelerate has wrapped."""
+    return getattr(trainer.optimizer, "optimizer", trainer.optimizer)
 
 
 def _stateful_callbacks(trainer: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -14,7 +14,8 @@ from outlast.checkpoint.runs.catalog import manifest_names
 from outlast.checkpoint.state.randomness import generators
 from outlast.checkpoint.state.values import value
 from outlast.errors import OutlastError
-from outlast.integrations.huggingface.batches import TrainingBatches
+from outlast.integrations.huggingface.arguments import compare_arguments, decisive_arguments
+from outlast.integrations.huggingface.batches import TrainingBatches, unread
 from outlast.integrations.huggingface.best import BestModel
 from outlast.integrations.huggingface.evaluation import TrainerEvaluation
 from outlast.integrations.huggingface.parts import state_of
@@ -42,13 +43,13 @@ class DurableTraining:
         # What was restored, until the loop begins.
         self._saved: dict[str, Any] | None = None
         self._random: Any = None
+        self._arguments: dict[str, Any] = {}
         self._updates_per_epoch = 0
         self._epoch = 0
         # The optimizer's steps of this epoch.
         self._updates = 0
         # Whether the trainer has yet to log, evaluate and save after the last step.
         self._is_pending = False
-        self._is_epoch_over = False
         # Whether no epoch has begun in this process.
         self._is_first_epoch = True
         self._output: list[Any] | None = None
@@ -79,6 +80,8 @@ class DurableTraining:
         """
         trainer = self._trainer
         self._updates_per_epoch = updates
+        # Before a callback changes them.
+        self._arguments = decisive_arguments(trainer.args)
         self._progress = TrainerProgress(trainer)
         self._evaluation = TrainerEvaluation(trainer)
         state = state_of(trainer) | {"trainer": value(self._read, self._write)}
@@ -88,6 +91,8 @@ class DurableTraining:
         self._run = self._stack.enter_context(DrivenRun(self._url, state, **self._options))
         self._random = generators().get()
         self.is_resumed = self._saved is not None
+        if self._saved is not None:
+            compare_arguments(self._saved.get("arguments", {}), self._arguments)
         if not self.is_resumed:
             self._start_from(folder, at)
         elif has_own_hooks(trainer):
@@ -119,6 +124,12 @@ class DurableTraining:
             arguments["num_update_steps_per_epoch"] = 0
         loader, epoch = arguments["train_dataloader"], arguments["epoch"]
         self.batches.begin(self._run.position, loader, epoch, is_over=is_over)
+        is_continued = (
+            arguments["resume_from_checkpoint"] is not None
+            and epoch == arguments["epochs_trained"]
+            and arguments["steps_trained_in_current_epoch"] > 0
+        )
+        arguments["train_dataloader"] = unread(loader, is_continued=is_continued)
 
     def complete_step(self, grad_norm: Any, learning_rate: Any) -> None:
         """A step is complete. Saves if due; exits after a notice."""
@@ -126,14 +137,7 @@ class DurableTraining:
         self.step += 1
         self._updates += 1
         self.last_step = (grad_norm, learning_rate)
-        control = self._trainer.control
         self._is_pending = True
-        self._is_epoch_over = (
-            self._updates == self._updates_per_epoch
-            or self.batches.are_over
-            or control.should_epoch_stop
-            or control.should_training_stop
-        )
         self._run.advance()
         self._is_pending = False
 
@@ -149,7 +153,6 @@ class DurableTraining:
             self._epoch += 1
             self._updates = 0
             self.batches.close_epoch()
-        self._is_epoch_over = False
 
     def finish(self, output: Any) -> None:
         """The training is over, with this result."""
@@ -167,6 +170,16 @@ class DurableTraining:
     def _accumulation(self) -> int:
         steps: int = self._trainer.args.gradient_accumulation_steps
         return steps
+
+    def _is_epoch_over(self) -> bool:
+        """Whether the step that was completed is the last one of its epoch."""
+        control = self._trainer.control
+        return bool(
+            self._updates == self._updates_per_epoch
+            or self.batches.are_over
+            or control.should_epoch_stop
+            or control.should_training_stop
+        )
 
     def _start_from(self, folder: Any, at: tuple[int, int]) -> None:
         """Begin a run without checkpoints."""
@@ -218,10 +231,12 @@ class DurableTraining:
         assert self._evaluation is not None, "It is made before the run is opened."
         grad_norm, learning_rate = self.last_step
         return {
+            # A copy, because a restore fills it.
+            "arguments": dict(self._arguments),
             "epoch": self._epoch,
             "updates": self._updates,
             "pending": self._is_pending,
-            "over": self._is_epoch_over,
+            "over": self._is_pending and self._is_epoch_over(),
             "last": [encoded(grad_norm), encoded(learning_rate)],
             "batches": self.batches.record(),
             "progress": self._progress.read(),
