@@ -26,6 +26,7 @@ class ObjectSystem(abc.ABC):
 
     name: ClassVar[str]
     is_raw: ClassVar[bool] = False  # moves bytes, and restores no tensors
+    unsigned: ClassVar[str] = "false"  # the default of the client
 
     def __init__(self, tensors: Tensors, endpoint: str) -> None:
         self.tensors = tensors
@@ -50,6 +51,7 @@ class ObjectSystem(abc.ABC):
                 "access_key_id": "x",
                 "secret_access_key": "y",
                 "region": "us-east-1",
+                "unsigned_payload": self.unsigned,
             },
             client_options={"allow_http": True},
         )
@@ -138,6 +140,13 @@ class RawObstore(ObjectSystem):
         return time.perf_counter() - started
 
 
+class RawUnsigned(RawObstore):
+    """The same without the hash of the content, which Outlast leaves out, too."""
+
+    name = "raw obstore, unsigned content"
+    unsigned = "true"
+
+
 class TorchSave(ObjectSystem):
     """torch.save into memory and a multipart upload; the reverse to restore. Not verified."""
 
@@ -208,5 +217,5 @@ class DcpFsspec(ObjectSystem):
 
 
 SYSTEMS: dict[str, type[ObjectSystem]] = {
-    system.name: system for system in (RawObstore, TorchSave, DcpFsspec, Ours)
+    system.name: system for system in (RawObstore, RawUnsigned, TorchSave, DcpFsspec, Ours)
 }

@@ -53,6 +53,17 @@ AWS_ENDPOINT_URL = _endpoint(
     "AWS_ENDPOINT_URL", "The same, used if `AWS_ENDPOINT_URL_S3` is not set."
 )
 AWS_ALLOW_HTTP = _allow_http("AWS_ALLOW_HTTP", "AWS_ENDPOINT_URL")
+AWS_UNSIGNED_PAYLOAD = setting(
+    "",
+    flag,
+    True,
+    variable="AWS_UNSIGNED_PAYLOAD",
+    default_text="true",
+    meaning="Leave the content of uploads out of their signature, as the AWS SDKs do. Applies to "
+    "encrypted connections and to servers on this machine; the content is always signed for "
+    "others. Set it to false if a bucket policy or the server requires signed content.",
+    hint="Set it to true or false.",
+)
 AZURE_STORAGE_ENDPOINT = _endpoint(
     "AZURE_STORAGE_ENDPOINT", "Server to use for `az://` instead of Azure Blob Storage."
 )
@@ -68,6 +79,7 @@ STORAGE_SETTINGS: tuple[Setting[object], ...] = (
     AWS_ENDPOINT_URL_S3,
     AWS_ENDPOINT_URL,
     AWS_ALLOW_HTTP,
+    AWS_UNSIGNED_PAYLOAD,
     AZURE_STORAGE_ENDPOINT,
     AZURE_ENDPOINT,
     AZURE_ALLOW_HTTP,

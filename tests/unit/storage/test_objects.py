@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from obstore.exceptions import PermissionDeniedError
 
 from outlast.errors import MissingExtra
 from outlast.storage import (
@@ -231,6 +232,19 @@ def test_what_the_client_says_becomes_one_of_our_errors(
     assert error.hint
 
 
+@pytest.mark.parametrize(
+    ("doing", "url", "is_named"),
+    [("write", "s3://bucket", True), ("read", "s3://bucket", False), ("write", "gs://b", False)],
+)
+def test_a_refused_upload_names_the_setting_that_signs_its_content(
+    doing: str, url: str, is_named: bool
+) -> None:
+    error = as_storage_error(PermissionDeniedError("status code: 403 Forbidden"), doing, url, "a")
+
+    assert isinstance(error, AccessDenied)
+    assert ("AWS_UNSIGNED_PAYLOAD=false" in str(error.hint)) is is_named
+
+
 def test_opening_a_store_asks_nobody() -> None:
     store: Store = ObjectStore("gs://bucket/run/", environ={"STORAGE_EMULATOR_HOST": "127.0.0.1:1"})
 
@@ -273,6 +287,26 @@ def test_a_server_without_encryption_has_to_be_allowed_by_name(
     assert found.config["endpoint"] == "http://minio.storage:9000"
     assert found.allows_http
     assert f"sent unencrypted, because {variable} is set" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("server", "is_unsigned"),
+    [
+        (None, "true"),
+        ("https://minio.example", "true"),
+        ("http://127.0.0.1:9000", "true"),
+        ("http://minio.storage:9000", "false"),
+    ],
+)
+def test_what_could_be_changed_on_the_way_is_always_signed(
+    server: str | None, is_unsigned: str
+) -> None:
+    environ = {"AWS_ENDPOINT_URL": server} if server else {}
+    allowed = {"AWS_ALLOW_HTTP": "true", "AWS_UNSIGNED_PAYLOAD": "true"}
+
+    assert find_endpoint("s3://bucket", {**environ, **allowed}).config["unsigned_payload"] == (
+        is_unsigned
+    )
 
 
 @pytest.mark.parametrize("server", ["https://elsewhere.example", "http://10.0.0.7:4443"])

@@ -1,5 +1,6 @@
 """Large objects on their way: parts of several at once, and ranges in pieces as they arrive."""
 
+import hashlib
 import re
 import threading
 import time
@@ -118,6 +119,32 @@ def test_no_more_parts_are_under_way_than_a_slow_network_can_take(
             one.result(PATIENCE_SECONDS)
 
     assert server.most_under_way <= uploads.PARTS_AT_ONCE + uploads._PARTS_BESIDE_SLOW
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_signed"), [(None, False), ("true", False), ("false", True)]
+)
+def test_the_content_of_uploads_is_signed_only_on_request(
+    setting: str | None, is_signed: bool, open_at: OpenAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[bytes, str]] = []
+    server = Uploads(lambda _: None)
+
+    def answer(request: Request) -> Answer:
+        if request.method == "PUT":
+            seen.append((request.body, request.headers["x-amz-content-sha256"]))
+        return server.answer(request)
+
+    if setting is not None:
+        monkeypatch.setenv("AWS_UNSIGNED_PAYLOAD", setting)
+    with serving(answer) as url:
+        store = open_at(url)
+        store.create("small", [b"x"])
+        store.create("large", [bytes(3 * PART)])
+
+    assert len(seen) == 4
+    for body, given in seen:
+        assert given == (hashlib.sha256(body).hexdigest() if is_signed else "UNSIGNED-PAYLOAD")
 
 
 def test_an_upload_that_fails_does_not_stop_the_next(open_at: OpenAt) -> None:

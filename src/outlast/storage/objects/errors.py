@@ -15,6 +15,7 @@ from outlast.storage.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from outlast.storage.settings import AWS_UNSIGNED_PAYLOAD
 
 _STATUS = re.compile(r"status code: (\d{3})\b")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
@@ -31,6 +32,9 @@ _CONFLICTS = frozenset({"AlreadyExistsError", "PreconditionError"})
 _DENIALS = frozenset({"PermissionDeniedError", "UnauthenticatedError"})
 _TIMEOUT_HINT = "If this happens again, check the network. A write may still have taken effect."
 _DENIED_HINT = "Check that the credentials have not expired and allow reading and writing."
+_UNSIGNED_HINT = (
+    f"If a bucket policy requires signed content, set {AWS_UNSIGNED_PAYLOAD.variable}=false."
+)
 
 
 def as_storage_error(
@@ -49,7 +53,9 @@ def as_storage_error(
     if isinstance(error, FileNotFoundError):
         return NotFound(f"{name!r} does not exist in {url}.", name=name)
     if kind in _DENIALS or code in _CREDENTIAL_CODES:
-        return AccessDenied(message, hint=_DENIED_HINT, name=name)
+        is_upload = doing == "write" and url.startswith("s3://")
+        hint = f"{_DENIED_HINT} {_UNSIGNED_HINT}" if is_upload else _DENIED_HINT
+        return AccessDenied(message, hint=hint, name=name)
     if status(text) == 507 or code == "QuotaExceeded":
         return StoreFull(message, hint="Raise the quota, or delete old runs.", name=name)
     if _TIMED_OUT.search(text):
