@@ -176,7 +176,7 @@ def unread(loader: Any, *, is_continued: bool) -> Any:
     """What the trainer is given instead of its loader: `TrainingBatches` has the only iterator.
 
     A loader of torch draws a seed for each iterator. If the epoch `is_continued`, the trainer makes
-    a copy that skips batches, which must be of torch, and tells it and its sampler the epoch.
+    a copy that skips batches, which must be of torch, and sets the epoch of the sampler inside.
     """
     if not is_continued:
         return _Base(loader, iter(()))
