@@ -193,3 +193,11 @@ def test_a_few_lines_cannot_ask_for_any_number_of_machines() -> None:
 
     with pytest.raises(TraceError, match="has more than 1,000,000 machines"):
         parse_trace(text, name="bomb")
+
+
+def test_a_file_that_is_not_text_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes(bytes(range(256)))
+
+    with pytest.raises(TraceError, match="is not UTF-8 text"):
+        read_trace(path)
