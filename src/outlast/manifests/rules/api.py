@@ -172,6 +172,7 @@ from outlast.manifests.lint.validation.objects import refusals
 from outlast.manifests.lint.view import Fault, Fix, KubernetesObject, ObjectView
 from outlast.yamltext.editing import Append, Change, Put, Remove, Rename
 from outlast.yamltext.nodes import Map, Path, get
+from outlast.yamltext.source import SourceText
 
 __all__ = [
     "BUILT_IN_CLASSES",
@@ -232,6 +233,7 @@ __all__ = [
     "Severity",
     "ShellCall",
     "ShellScript",
+    "SourceText",
     "Taint",
     "Term",
     "Volume",

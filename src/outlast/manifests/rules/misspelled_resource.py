@@ -5,7 +5,9 @@ offers nvidia/gpu, so a Pod that asks for it stays Pending indefinitely, without
 Instead: use the exact name: nvidia.com/gpu, amd.com/gpu or google.com/tpu.
 """
 
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from outlast.manifests.rules.api import (
@@ -16,10 +18,12 @@ from outlast.manifests.rules.api import (
     Rename,
     Review,
     Severity,
+    SourceText,
     object_rule,
 )
 
 _DEVICES = {("nvidia", "gpu"), ("amd", "gpu"), ("google", "tpu")}
+_DEVICE = re.compile(r"(?i)(?:nvidia|amd|google)[\w.-]*/[gt]pu")
 _PARTS = ("requests", "limits")
 
 
@@ -30,9 +34,15 @@ def misspelled_resource(manifest: KubernetesObject, review: Review) -> Iterator[
         for part in _PARTS:
             yield from _misspelled(container, ("resources", part))
     # Custom resources request devices outside Pod templates, too: a TrainJob for each node.
-    if "." in manifest.group and manifest.kind != "CustomResourceDefinition":
+    is_custom = "." in manifest.group and manifest.kind != "CustomResourceDefinition"
+    if is_custom and (manifest.overlay is not None or _names_device(manifest.source)):
         for path in _amounts(manifest.data, ()):
             yield from _misspelled(manifest, path)
+
+
+@lru_cache
+def _names_device(source: SourceText) -> bool:
+    return _DEVICE.search(source.text) is not None
 
 
 def _misspelled(view: ObjectView, path: Path) -> Iterator[Fault]:

@@ -24,9 +24,9 @@ from outlast.manifests.rules.api import (
 @pod_rule("OL101", Severity.WARNING)
 def no_grace(pod: Pod, review: Review) -> Iterator[Fault]:
     placement = review.placement(pod)
-    if not placement.includes_spot or pod.owner_kind == "DaemonSet" or pod.only_waits:
+    if not placement.includes_spot or pod.owner_kind == "DaemonSet":
         return
-    if pod.get("spec", "terminationGracePeriodSeconds") is not None:
+    if pod.get("spec", "terminationGracePeriodSeconds") is not None or pod.only_waits:
         return
     at = ("spec", "terminationGracePeriodSeconds")
     window = review.window_seconds(pod)

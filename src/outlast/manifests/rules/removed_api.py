@@ -5,6 +5,7 @@ never created.
 Instead: use the version that replaced it, and check for fields that have changed.
 """
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -97,6 +98,8 @@ _REMOVED: dict[tuple[str, str], _Removed] = {
     ),
 }
 
+_RELEASE = re.compile(r"v\d+\.\d+\.\d+(?:[-.]\w+)*")
+
 # Where kinds of Kubernetes are today, for a version that never had them.
 _TODAY: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_APPS, ("apps/v1",)),
@@ -148,6 +151,7 @@ def removed_api(manifest: KubernetesObject, review: Review) -> Iterator[Fault]:
         )
         if removed.is_alike
         else None,
+        is_minor=_is_of_release(manifest),
     )
 
 
@@ -159,6 +163,12 @@ def _is_for_old_clusters(manifest: KubernetesObject) -> bool:
         and path is not None
         and path.parent.name == manifest.api_version.rpartition("/")[2]
     )
+
+
+def _is_of_release(manifest: KubernetesObject) -> bool:
+    """Whether it is in a folder for a release, such as v0.5.0, which is kept as it was."""
+    path = manifest.source.path
+    return path is not None and any(map(_RELEASE.fullmatch, path.parts[:-1]))
 
 
 def _never_there(manifest: KubernetesObject) -> Iterator[Fault]:

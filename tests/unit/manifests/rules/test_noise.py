@@ -882,3 +882,18 @@ def test_the_manifests_of_go_modules_are_not_those_of_the_project(tmp_path: Path
     (tmp_path / "vendor/modules.txt").write_text("# k8s.io/api v0.36.0\n")
     assert [one.code for one in lint(tmp_path)] == []
     assert lint(tmp_path / "vendor").findings
+
+
+def test_what_was_released_long_ago_is_kept_as_it_was(tmp_path: Path) -> None:
+    removed = manifest("rbac.authorization.k8s.io/v1beta1", "Role", "rules: []\n")
+    for folder in ("v0.5.0", "v0.5.0-rc1", "v1beta1"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.yaml").write_text(removed)
+
+    found = [(one.fault.place.source.name, one.severity) for one in lint(tmp_path)]
+
+    assert found == [
+        (f"{tmp_path}/v0.5.0/a.yaml", Severity.INFO),
+        (f"{tmp_path}/v0.5.0-rc1/a.yaml", Severity.INFO),
+        (f"{tmp_path}/v1beta1/a.yaml", Severity.ERROR),
+    ]
