@@ -97,7 +97,7 @@ def main() -> None:
         found = {one: seconds_per_batch(is_durable=one) for one in order}
         plain.append(found[False])
         added.append(found[True] - found[False])
-    # The first pair imports, and compiles nothing for those after it.
+    # The first pair imports.
     low, middle, high = statistics.quantiles(added[1:], n=4)
     measured = {"plain": statistics.median(plain[1:]), "added": middle, "quartiles": [low, high]}
     print(json.dumps(measured))

@@ -303,8 +303,12 @@ def _write(holder: Any, key: str, item: Any) -> None:
     if key.startswith(_FROZEN):
         attributes["_parameters"][key.removeprefix(_FROZEN)].requires_grad_(item)
     elif key.startswith(_BUFFER):
-        name = key.removeprefix(_BUFFER)
-        attributes["_buffers"][name] = item.to(attributes["_buffers"][name].device)
+        buffers, name = attributes["_buffers"], key.removeprefix(_BUFFER)
+        if (buffers[name].shape, buffers[name].dtype) == (item.shape, item.dtype):
+            # In place: DistributedDataParallel holds it too, and sends it to the other ranks.
+            buffers[name].detach().copy_(item)
+        else:
+            buffers[name] = item.to(buffers[name].device)
     else:
         attributes[key] = filled(attributes.get(key), item)
 

@@ -7,12 +7,9 @@ would train on data that it had held out. The order of the loader does not show 
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from outlast.checkpoint.position.digest import Digest, encode_indices
 from outlast.checkpoint.position.sources import torch_data
 
-_DEPTH_MAX = 5
 _PARTS_MAX = 100
 
 OTHER_PART = (
@@ -24,24 +21,26 @@ OTHER_PART = (
 def subset_digest(loader: Any) -> str | None:
     """A digest of the indices in all subsets that a loader reads; None without any."""
     digest = None
-    for subset in _subsets(getattr(loader, "dataset", None), 0):
+    for subset in _subsets(getattr(loader, "dataset", None)):
+        indices = subset.indices
+        numbers = indices.tolist() if hasattr(indices, "tolist") else list(indices)
         digest = digest or Digest()
-        digest.add(_encoded(subset.indices))
+        digest.add(encode_indices(numbers))
     return None if digest is None else digest.text()
 
 
-def _subsets(data_set: Any, depth: int) -> Iterator[Any]:
+def _subsets(data_set: Any) -> Iterator[Any]:
+    """The subsets in a data set, which may have others inside."""
     data = torch_data()
-    if data is None or depth > _DEPTH_MAX or not isinstance(data_set, data.Dataset):
-        return
-    if isinstance(data_set, data.Subset):
-        yield data_set
-    for item in list(vars(data_set).values()):
-        for part in item if isinstance(item, list | tuple) and len(item) < _PARTS_MAX else [item]:
-            yield from _subsets(part, depth + 1)
-
-
-def _encoded(indices: Any) -> bytes:
-    if isinstance(indices, range):
-        return repr(indices).encode()
-    return encode_indices(indices) if type(indices) is list else np.asarray(indices).tobytes()
+    waiting: list[Any] = [data_set]
+    # A list that grows while it is gone through: each data set once.
+    known: list[Any] = []
+    for item in waiting:
+        if data is None or not isinstance(item, data.Dataset) or any(item is one for one in known):
+            continue
+        known.append(item)
+        if isinstance(item, data.Subset):
+            yield item
+        for part in list(vars(item).values()):
+            is_short = isinstance(part, list | tuple) and len(part) <= _PARTS_MAX
+            waiting += part if is_short else [part]
