@@ -51,7 +51,7 @@ class Drawing(Shuffled):
     # Draws from generators of Keras. As a training set, it shuffles only when an epoch ends.
     def __init__(self, length):
         super().__init__()
-        self.noise = keras.Sequential([layers.GaussianNoise(0.5, seed=4), layers.Dense(4)])
+        self.noise = keras.Sequential([layers.GaussianNoise(0.5, seed=4), layers.Rescaling(2.0)])
         self.length = length
 
     def __len__(self):
