@@ -26,7 +26,7 @@ class ObjectSystem(abc.ABC):
 
     name: ClassVar[str]
     is_raw: ClassVar[bool] = False  # moves bytes, and restores no tensors
-    unsigned: ClassVar[str] = "false"  # the default of the client
+    unsigned: ClassVar[bool] = False  # the default of the client
 
     def __init__(self, tensors: Tensors, endpoint: str) -> None:
         self.tensors = tensors
@@ -144,7 +144,7 @@ class RawUnsigned(RawObstore):
     """The same without the hash of the content, which Outlast leaves out, too."""
 
     name = "raw obstore, unsigned content"
-    unsigned = "true"
+    unsigned = True
 
 
 class TorchSave(ObjectSystem):
