@@ -233,7 +233,7 @@ def _state_of(
     schedulers = [one.scheduler for one in accelerator._schedulers]  # noqa: SLF001
     custom = list(accelerator._custom_objects)  # noqa: SLF001
     state: dict[str, Any] = {
-        "models": [_unwrapped(one) for one in accelerator._models],  # noqa: SLF001
+        "models": [_unwrapped(one) for one in _models_of(accelerator)],
         "optimizers": optimizers,
         "schedulers": schedulers,
         "registered": custom,
@@ -256,9 +256,21 @@ def _modules_of(accelerator: Any) -> dict[str, Any]:
     """The prepared models with all inside, by names that do not depend on how it was launched."""
     return {
         f"models.{number}.{name}": one
-        for number, model in enumerate(accelerator._models)  # noqa: SLF001 - as above
+        for number, model in enumerate(_models_of(accelerator))
         for name, one in _unwrapped(model).named_modules()
     }
+
+
+def _models_of(accelerator: Any) -> list[Any]:
+    found: list[Any] = accelerator._models  # noqa: SLF001 - as above
+    return found
+
+
+def _distributed(accelerator: Any) -> list[Any]:
+    """The DistributedDataParallel around each prepared model, to which accelerate has no path."""
+    kind: Any = sys.modules["torch"].nn.parallel.DistributedDataParallel
+    found = {id(one.module): one for one in gc.get_referrers(kind) if type(one) is kind}
+    return [found.get(id(model)) for model in _models_of(accelerator)]
 
 
 def _other_schedulers(optimizers: list[Any], known: list[Any]) -> list[Any]:
@@ -282,8 +294,11 @@ def _counters(
 ) -> value:
     """What accelerate counts itself: accumulated steps, epochs of each loader, its own saves.
 
-    And what loaders keep that are not trained with, and what has changed in attributes of models.
+    And what loaders keep that are not trained with, what has changed in attributes of models, and
+    whether DistributedDataParallel sends the buffers of the first process to the others before the
+    next forward pass: not after one without gradients, such as an evaluation.
     """
+    distributed = _distributed(accelerator)
 
     def get() -> dict[str, Any]:
         return {
@@ -293,6 +308,9 @@ def _counters(
             "has_first_iterators": [_has_first_iterator(one) for one in loaders],
             "evaluation": evaluation.get(),
             "attributes": attributes.read(),
+            "sends_buffers": [
+                None if one is None else one.require_forward_param_sync for one in distributed
+            ],
         }
 
     def set_(saved: dict[str, Any]) -> None:
@@ -312,6 +330,9 @@ def _counters(
         if "evaluation" in saved:
             evaluation.set(saved["evaluation"])
         attributes.write(saved.get("attributes", NO_ATTRIBUTES))
+        for one, sends in zip(distributed, saved.get("sends_buffers", ()), strict=False):
+            if one is not None and sends is not None:
+                one.require_forward_param_sync = sends
 
     return value(get, set_)
 
