@@ -53,7 +53,7 @@ class EarlyWrites:
         }
 
     def abandon(self) -> None:
-        """Wait until nothing reads the staged state, whatever became of the writes."""
+        """Wait until nothing reads the staged state. Errors of the writes are dropped."""
         wait([written for _, written in self._under_way])
         self._under_way.clear()
 
