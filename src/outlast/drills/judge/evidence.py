@@ -120,8 +120,8 @@ def _read_run(path: Path, folder: Path, job_run: JobRun) -> JournaledRun | None:
         return None
     summary = summarize(records, is_live=False)
     numbers = {
-        record.attempt: _drill_attempt(one.started, job_run)
-        for record, one in zip(records, summary.attempts, strict=True)
+        record.attempt: _drill_attempt([event.at for event in record.events], job_run)
+        for record in records
     }
     points = [
         point for record in records for point in _points(record, job_run, numbers[record.attempt])
@@ -150,11 +150,11 @@ def _attempt(summary: "AttemptSummary", number: int | None) -> JournaledAttempt:
     )
 
 
-def _drill_attempt(started: datetime | None, job_run: JobRun) -> int | None:
-    """The attempt of the drill that was running at that time; the newest if two overlap."""
-    if started is None:
+def _drill_attempt(events: Sequence[datetime], job_run: JobRun) -> int | None:
+    """The attempt of the drill that was running at the first event; the newest if two overlap."""
+    if not events:
         return None
-    seconds = (started - job_run.began).total_seconds()
+    seconds = (min(events) - job_run.began).total_seconds()
     running: list[Attempt] = [
         one for one in job_run.attempts if one.started_seconds <= seconds <= one.ended_seconds
     ]
