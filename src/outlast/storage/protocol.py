@@ -45,9 +45,6 @@ class AccessPattern:
     first_create_bytes: int | None = None
     """How large the first of several objects is best, each next one up to twice as large; None if
     it may be as large as any. Until the first one is hashed, the store has nothing to do."""
-    early_create_bytes: int | None = None
-    """How many bytes of a large state to copy before the first of them are written, if that does
-    not slow down the copies; None to write when all is copied."""
 
 
 class Store(Protocol):

@@ -17,7 +17,6 @@ from typing import TypeAlias
 from outlast.checkpoint.format.keys import PLAIN, Hashing
 from outlast.checkpoint.format.layout import BLOCK_BYTES, Span, round_up
 from outlast.checkpoint.format.manifest import PACKS, Chunk, Copy
-from outlast.checkpoint.saving.early import EarlyWrites, early_ends
 from outlast.checkpoint.saving.staging import StagingBuffer
 from outlast.checkpoint.threads import ensure_room_for_thread, lower_priority
 from outlast.storage import AlreadyExists, Limits, StorageError, Store
@@ -28,13 +27,9 @@ PACK_BYTES_MAX = 256 * 1024**2
 _LAST_PACK_SHARE_MAX = 1.125
 
 _USED_SHARE_MIN = 0.5
-# A smaller state is copied before writing would have begun.
-_EARLY_STATE_BYTES_MIN = 256 * 1024**2
-# Only where so much of the state changes from one save to the next is any of it written unhashed.
-_EARLY_NEW_SHARE_MIN = 0.95
 
 _Batch: TypeAlias = list[tuple[str, Span]]
-"""The chunks of one pack, each with its digest and span. Early ones have no digest yet."""
+"""The chunks of one pack, each with its digest and span."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,9 +50,6 @@ class PackWriter:
         self._known: dict[str, Chunk] = {}
         self._unclaimed: list[str] = []
         self._sizes: dict[str, int] = {}
-        self._early = EarlyWrites(store.access.creates_at_once)
-        # How much of the last state was new, if there was something to compare it with.
-        self._new_share: float | None = None
 
     def assume_stored(self, chunks: Sequence[Chunk]) -> None:
         """Assume that the store has exactly these chunks, those of a committed checkpoint."""
@@ -100,31 +92,6 @@ class PackWriter:
         unclaimed, self._unclaimed = self._unclaimed, []
         return unclaimed
 
-    def early_ends(self, size_bytes: int) -> list[int]:
-        """After how many copied bytes of a state of this size to call `begin`.
-
-        Empty if much of the state may be in the store already, which only its hashes show.
-        """
-        share = (1.0 if not self._known else 0.0) if self._new_share is None else self._new_share
-        if size_bytes < _EARLY_STATE_BYTES_MIN or share < _EARLY_NEW_SHARE_MIN:
-            return []
-        return list(early_ends(self._store.access.early_create_bytes, size_bytes))
-
-    def begin(
-        self, buffer: StagingBuffer, spans: Sequence[Span], *, limits: Callable[[], Limits]
-    ) -> None:
-        """Start to write these chunks, which are copied while others are not. `pack` follows."""
-        batches = _batches((("", span) for span in spans), _pack_sizes(None))
-        in_packs = [[span for _, span in batch] for batch in batches]
-        self._early.start(in_packs, lambda some: self._write(buffer, some, limits))
-
-    def abandon(self) -> None:
-        """Wait for what `begin` has started, because `pack` will not follow."""
-        self._early.abandon()
-
-    def close(self) -> None:
-        self._early.close()
-
     def pack(
         self,
         buffer: StagingBuffer,
@@ -141,24 +108,15 @@ class PackWriter:
         digests: list[str] = []
         missing = self._missing(buffer, spans, digests)
         written: dict[str, Copy] = {}
-        try:
-            new_bytes = sum(span.length for span in self._early.spans)
-            ensure_room_for_thread()
-            with ThreadPoolExecutor(1, "outlast-hasher", initializer=lower_priority) as pool:
-                end_of_all = spans[-1].end if spans else 0
-                sizes = _pack_sizes(self._store.access.first_create_bytes)
-                batches = _one_ahead(_batches(missing, sizes, end_of_all=end_of_all), pool)
-                for batch, copies in self._write_all(buffer, batches, limits, during_last):
-                    for (digest, span), copy in zip(batch, copies, strict=True):
-                        written[digest] = copy
-                        new_bytes += span.length
-            early = self._early.finish()
-        finally:
-            self._early.abandon()
-        for span, digest in zip(spans, digests, strict=True):
-            if span in early:
-                written.setdefault(digest, early[span])
-        self._note_new(spans, digests)
+        new_bytes = 0
+        ensure_room_for_thread()
+        with ThreadPoolExecutor(1, "outlast-hasher", initializer=lower_priority) as pool:
+            end_of_all = spans[-1].end if spans else 0
+            sizes = _pack_sizes(self._store.access.first_create_bytes)
+            batches = _one_ahead(_batches(missing, sizes, end_of_all=end_of_all), pool)
+            for batch, copies in self._write_all(buffer, batches, limits, during_last):
+                written |= copies
+                new_bytes += sum(span.length for _, span in batch)
         chunks = tuple(
             Chunk(span=span, digest=digest, copies=self._copies(digest, written))
             for span, digest in zip(spans, digests, strict=True)
@@ -191,8 +149,7 @@ class PackWriter:
             for batch in _batches(few, _pack_sizes(None)):
                 if stop():
                     return tuple(chunks)
-                written = self._write(buffer, [span for _, span in batch], limits)
-                for (digest, _), copy in zip(batch, written, strict=True):
+                for digest, copy in self._write(buffer, batch, limits).items():
                     copies[digest].append(copy)
         return tuple(
             Chunk(span=c.span, digest=c.digest, copies=tuple(copies.get(c.digest, c.copies)))
@@ -215,23 +172,14 @@ class PackWriter:
     def _missing(
         self, buffer: StagingBuffer, spans: Sequence[Span], digests: list[str]
     ) -> Iterator[tuple[str, Span]]:
-        """Hash all spans into `digests`, and yield each that has to be written once."""
-        early = self._early.spans
+        """Hash all spans into `digests`, and yield each that the store does not have once."""
         seen: set[str] = set()
         for span in spans:
             digest = self._hashing.digest(buffer.view(span))
             digests.append(digest)
-            if digest in self._known or digest in seen:
-                continue
-            seen.add(digest)
-            if span not in early:
+            if digest not in self._known and digest not in seen:
+                seen.add(digest)
                 yield digest, span
-
-    def _note_new(self, spans: Sequence[Span], digests: Sequence[str]) -> None:
-        if self._known:
-            found = zip(spans, digests, strict=True)
-            new = sum(span.length for span, digest in found if digest not in self._known)
-            self._new_share = new / max(1, sum(span.length for span in spans))
 
     def _write_all(
         self,
@@ -239,20 +187,19 @@ class PackWriter:
         batches: Iterable[_Batch],
         limits: Callable[[], Limits],
         during_last: Callable[[], object] | None,
-    ) -> Iterator[tuple[_Batch, list[Copy]]]:
+    ) -> Iterator[tuple[_Batch, dict[str, Copy]]]:
         """Write packs, as many at once as the store is fastest with. Yields them in order."""
         at_once = self._store.access.creates_at_once
         if at_once == 1:
             for batch in batches:
-                yield batch, self._write(buffer, [span for _, span in batch], limits)
+                yield batch, self._write(buffer, batch, limits)
             return
         ensure_room_for_thread()
         # Even after an error, it is left only when nothing reads the buffer anymore.
         with ThreadPoolExecutor(at_once, "outlast-packer", initializer=lower_priority) as pool:
-            under_way: deque[tuple[_Batch, Future[list[Copy]]]] = deque()
+            under_way: deque[tuple[_Batch, Future[dict[str, Copy]]]] = deque()
             for batch in batches:
-                inside = [span for _, span in batch]
-                under_way.append((batch, pool.submit(self._write, buffer, inside, limits)))
+                under_way.append((batch, pool.submit(self._write, buffer, batch, limits)))
                 if len(under_way) == at_once:
                     oldest, copies = under_way.popleft()
                     yield oldest, copies.result()
@@ -262,15 +209,15 @@ class PackWriter:
                 yield oldest, copies.result()
 
     def _write(
-        self, buffer: StagingBuffer, spans: Sequence[Span], limits: Callable[[], Limits]
-    ) -> list[Copy]:
+        self, buffer: StagingBuffer, batch: _Batch, limits: Callable[[], Limits]
+    ) -> dict[str, Copy]:
         """Write one pack; returns where each of its chunks is."""
         pack = f"{PACKS}{self._attempt:06d}-{uuid.uuid4().hex}.pack"
-        copies: list[Copy] = []
+        copies: dict[str, Copy] = {}
         offset = 0
         runs: list[Span] = []
-        for span in spans:
-            copies.append(Copy(pack=pack, offset=offset))
+        for digest, span in batch:
+            copies[digest] = Copy(pack=pack, offset=offset)
             # Complete blocks go straight from memory to disk; the padding is part of the buffer.
             padded = Span(start=span.start, length=round_up(span.length, BLOCK_BYTES))
             offset += padded.length

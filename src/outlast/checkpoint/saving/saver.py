@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from outlast._base.garbage_collection import no_garbage_collection
 from outlast._base.logs import get_logger
 from outlast.checkpoint.format.keys import saving_hashing
-from outlast.checkpoint.format.layout import Layout, Span, lay_out
+from outlast.checkpoint.format.layout import Layout, lay_out
 from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk
 from outlast.checkpoint.format.root import AnyManifest
 from outlast.checkpoint.ranks import RankGroup
@@ -222,7 +222,6 @@ class Saver:
         self._staging.stop_warming()
         self._thread.close()
         self._collector.wait()
-        self._packs.close()
         self._staging.close()
 
     def _raise_error(self) -> None:
@@ -263,9 +262,6 @@ class Saver:
             return self._stage(step)
         except BaseException as error:
             self._fail_group(error)
-            self._packs.abandon()
-            if not self._limits.hurried:
-                self._packs.discard()
             raise
 
     def _stage(self, step: int) -> StagedState:
@@ -278,7 +274,8 @@ class Saver:
         bound = self._staging.obtain(layout)
         fits = layout.size_bytes <= bound
         if fits:
-            self._copy(tree, layout)
+            leaves = list(zip(tree.leaves, layout.places, strict=True))
+            self._staging.buffer.fill(leaves, layout.size_bytes)
         return StagedState(
             step=step,
             tree=tree,
@@ -287,19 +284,6 @@ class Saver:
             started=started,
             wave_bytes_max=None if fits else bound,
         )
-
-    def _copy(self, tree: Tree, layout: Layout) -> None:
-        """Copy the state. What is copied of a large one is written meanwhile."""
-        begun = 0
-
-        def begin(end: int) -> None:
-            nonlocal begun
-            self._writer.begin(layout, Span(start=begun, length=end - begun))
-            begun = end
-
-        leaves = list(zip(tree.leaves, layout.places, strict=True))
-        ends = self._packs.early_ends(layout.size_bytes)
-        self._staging.buffer.fill(leaves, layout.size_bytes, ends=ends, on_copied=begin)
 
     def _start(self, work: Callable[[], object]) -> None:
         """Do this work in the background. An error is kept for `wait`."""
@@ -313,7 +297,6 @@ class Saver:
         try:
             self._thread.do(job)
         except BaseException:
-            self._packs.abandon()
             self._settle()
             raise
 

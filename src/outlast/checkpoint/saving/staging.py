@@ -9,8 +9,7 @@ import contextlib
 import mmap
 import threading
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
@@ -196,34 +195,14 @@ class StagingBuffer:
             _populate(self._memory, start, min(_PIECE_BYTES, size_bytes - start))
             self._huge_bytes = start + _PIECE_BYTES
 
-    def fill(
-        self,
-        leaves: Sequence[tuple[Leaf, Span]],
-        size_bytes: int,
-        *,
-        ends: Sequence[int] = (),
-        on_copied: Callable[[int], object] = lambda _: None,
-    ) -> None:
+    def fill(self, leaves: Sequence[tuple[Leaf, Span]], size_bytes: int) -> None:
         """Copy each leaf to its place in memory of this size.
-
-        As soon as all memory before one of the `ends` is filled, `on_copied` is called with where
-        the leaf ends that fills it. That memory does not change until the next `fill`.
 
         When it returns or raises, no copy is in progress: the loop may change the leaves again.
         """
         # Several threads that copy touch the memory faster than one that does nothing else.
         self.reserve(size_bytes, stop=lambda: True)
         started, piece_bytes = time.monotonic(), self._piece_size.choose()
-        *parts, rest = _parts(leaves, ends)
-        for part in parts:
-            self._copy(part, piece_bytes)
-            on_copied(part[-1][1].end)
-        self._copy(rest, piece_bytes)
-        if not self._is_fresh:
-            self._piece_size.note(piece_bytes, size_bytes, time.monotonic() - started)
-        self._is_fresh = False
-
-    def _copy(self, leaves: Sequence[tuple[Leaf, Span]], piece_bytes: int) -> None:
         queue = CopyQueue(copies_of(leaves, self._bytes, piece_bytes))
         helpers: list[Future[None]] = []
         # Without memory for a thread, this one copies all of it. A helper that was queued all the
@@ -238,6 +217,9 @@ class StagingBuffer:
             wait(helpers)
         for helper in helpers:
             helper.result()
+        if not self._is_fresh:
+            self._piece_size.note(piece_bytes, size_bytes, time.monotonic() - started)
+        self._is_fresh = False
 
     def collapse(self, stop: Callable[[], bool]) -> None:
         """Replace the small pages of what was touched by `fill`. `stop` is asked in between."""
@@ -260,22 +242,6 @@ class StagingBuffer:
         self._pool.shutdown()
         self._bytes = np.empty(0, np.uint8)
         self._memory = None
-
-
-def _parts(
-    leaves: Sequence[tuple[Leaf, Span]], ends: Sequence[int]
-) -> Iterator[Sequence[tuple[Leaf, Span]]]:
-    """The leaves, cut after those that reach each of the ends; the last part may be empty."""
-    if not ends:
-        yield leaves
-        return
-    rest = sorted((item for item in leaves if item[1].length), key=lambda item: item[1].start)
-    for end in ends:
-        count = bisect_left(rest, end, key=lambda item: item[1].end) + 1
-        if count < len(rest) and end > rest[0][1].start:
-            yield rest[:count]
-            rest = rest[count:]
-    yield rest
 
 
 def _room_for(size_bytes: int) -> int:

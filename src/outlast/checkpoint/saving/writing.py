@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from outlast.checkpoint.format.envelope import digest_of
-from outlast.checkpoint.format.layout import CHUNK_BYTES, SMALL_BYTES_MAX, Layout, Span, waves
+from outlast.checkpoint.format.layout import CHUNK_BYTES, SMALL_BYTES_MAX, Layout, waves
 from outlast.checkpoint.format.manifest import CheckpointManifest, Chunk
 from outlast.checkpoint.saving.packing import PackedChunks, PackWriter
 from outlast.checkpoint.saving.staging import StagingBuffer
@@ -55,11 +55,6 @@ class StateWriter:
         self._packs = packs
         self._limits = limits
         self._last: tuple[int, str] | None = None
-
-    def begin(self, layout: Layout, span: Span) -> None:
-        """Start to write the chunks in this span, while others are still being copied."""
-        chunks = [one for one in layout.chunks if span.start <= one.start and one.end <= span.end]
-        self._packs.begin(self._buffer, chunks, limits=self._limits)
 
     def write(
         self, staged: StagedState, during_last: Callable[[], object] | None = None

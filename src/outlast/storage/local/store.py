@@ -80,11 +80,7 @@ _OTHERS_TRIED_MAX = 32
 # restored a tenth faster with eight than with four.
 # Of two files, one is written while the other is synced and gets its name.
 _ACCESS = AccessPattern(
-    read_bytes=1,
-    reads_at_once=8,
-    creates_at_once=2,
-    first_create_bytes=32 * 1024**2,
-    early_create_bytes=64 * 1024**2,
+    read_bytes=1, reads_at_once=8, creates_at_once=2, first_create_bytes=32 * 1024**2
 )
 
 
