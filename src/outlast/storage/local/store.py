@@ -37,7 +37,7 @@ from outlast.storage.errors import (
 )
 from outlast.storage.limits import ROUTINE, Countdown, Limits
 from outlast.storage.local.aside import CannotPublish, file_aside, publish, sweep, sync_folder
-from outlast.storage.local.direct import read_all, write_all
+from outlast.storage.local.direct import read_all, read_buffered, write_all
 from outlast.storage.local.errors import is_of_one_object, not_found, translated, unreadable
 from outlast.storage.local.folders import (
     NotRegularFile,
@@ -161,7 +161,8 @@ class LocalStore:
         with self._opened(name, limits) as (fd, size_bytes, countdown):
             end = size_bytes if length is None else min(start + length, size_bytes)
             data = bytearray(max(0, end - start))
-            count = read_all(fd, memoryview(data), start, countdown)
+            # Direct I/O would keep a buffer for each thread that ever calls this.
+            count = read_buffered(fd, memoryview(data), start, countdown)
         return bytes(memoryview(data)[:count])
 
     def read_into(
